@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -11,7 +12,8 @@ from tenfold.testing.chats import count_total_tokens, get_role
 from tenfold.testing.methods import Method, MethodResult, UnableError, compact_in_rounds, split_past, split_steps
 from tenfold.testing.probes.chat_text import get_text
 from tenfold.testing.probes.kinds import ChatMessage
-from tenfold_yardstick.methods import get_methods
+from tenfold_yardstick.future_recall import is_over_budget
+from tenfold_yardstick.methods import CONTROLS, get_methods
 from tests.yardstick.chats import make_case, make_long_past, make_reply, make_step, make_user_message
 
 PRESETS = ("tenfold", "tail", "tiers", "blocks", "threshold", "sliding", "clip")
@@ -88,7 +90,7 @@ def test_the_real_summary_stands_for_what_it_stood_for() -> None:
 def test_all_names_every_method_once_and_the_real_one_only_where_there_is_one() -> None:
     names = [m.name for m in get_methods(["all"])]
     assert names[0] == "tenfold"
-    assert len(names) == len(set(names)) == len(PRESETS) + 4
+    assert len(names) == len(set(names)) == len(PRESETS) + 4 + len(CONTROLS)
     real = make_case(make_long_past(2), [], summary="x")
     assert [m.name for m in get_methods(["tail", "all"], [real])][-1] == "real-summary"
 
@@ -156,3 +158,20 @@ def test_a_preset_over_rounds_stays_within_its_budget() -> None:
     made = compact_in_rounds(get_method("tenfold"), make_long_past(), budget=2_000, rounds=4)
     assert made.tokens <= 2_000
     assert "legacy_config.toml" in "\n".join(map(get_text, made.messages))
+
+
+def test_controls_show_what_a_measure_gives_to_no_view_to_names_and_to_everything() -> None:
+    past = make_long_past()
+    for name, control in CONTROLS.items():
+        made = control.compact(past, budget=300)
+        text = json.dumps(made.messages)
+        if name == "full-past":
+            assert made.messages == tuple(past)
+            assert not is_over_budget(name, made.tokens, 300)
+        elif name == "empty-view":
+            assert made.messages == ()
+        else:
+            assert 250 < made.tokens <= 300
+            assert "src/module_39.py" in text
+            assert "function" not in text
+    assert is_over_budget("keep-all", 400, 300)

@@ -240,13 +240,40 @@ def test_a_method_whose_requests_are_refused_is_not_the_cheapest() -> None:
 
 def test_the_prose_says_who_is_first_and_by_how_much() -> None:
     said = write_verdict(make_yardstick())
-    first = "By future-use recall, Tenfold's policy `tenfold` is first of 6 methods: an area of 0.933 over "
-    assert said[0] == f"{first}1 cut of 1 session."
-    assert said[1].startswith(f"That is 0.283 above the best of the other projects, `{PEER}`")
+    assert said[0].endswith("does not show whether anybody could go on from them."), "what it cannot see stands first"
+    first = "By this count, Tenfold's policy `tenfold` is first of 6 methods: an area of 0.933 over "
+    assert said[1] == f"{first}1 cut of 1 session."
+    assert said[2].startswith(f"`tenfold` is 0.283 above the best of the other projects, `{PEER}`")
     said = write_verdict(make_yardstick(kept=KEPT | {OTHER: 10}))
-    assert "is number 2 of 6 methods" in said[0]
-    assert said[1].startswith(f"That is 0.067 below the best of the other projects, `{OTHER}`")
+    assert "is number 2 of 6 methods" in said[1]
+    assert said[2].startswith(f"`tenfold` is 0.067 below the best of the other projects, `{OTHER}`")
     assert write_verdict(Yardstick()) == []
+
+
+def test_a_peer_has_the_place_of_the_better_stand_in_and_a_control_has_none() -> None:
+    made = make_yardstick(kept=KEPT | {"name-list": 9, "full-past": 10, f"{PEER}+names": 9})
+    said = write_verdict(made)
+    assert said[0].endswith("a bare list of names has 0.983, and more than `tenfold` at 4k, 8k.")
+    assert "is number 2 of 6 methods" in said[1]
+    assert f"by up to 0.333 (`{PEER}`, 0.650 or 0.983)" in said[2]
+    assert said[3].startswith(f"`tenfold` is 0.050 below the best of the other projects, `{PEER}+names`")
+    assert get_verdicts(made)[AREA] == (f"0.933; best other: {PEER}+names 0.983", "not met")
+    behind = {row[0]: row[1:] for row in build_behind_table(made).rows}
+    assert behind["future-use recall at 4k"] == ("0.800", f"{PEER}+names 0.900", f"{PEER}+names 0.900", "1")
+
+
+def test_many_sessions_of_one_file_do_not_decide() -> None:
+    """Nine short chats of one file need as much as two long sessions of two others."""
+    chats = [make_quality(KEPT | {"tenfold": 9}, session=f"chats.json#{n}") for n in range(9)]
+    long = [make_quality(KEPT | {"tenfold": 0}, session=name) for name in ("a.jsonl", "b.jsonl")]
+    whole = replace(chats[0], recall=tuple(r for each in (*chats, *long) for r in each.recall))
+    said = write_verdict(replace(make_yardstick(), quality=whole))
+    assert "is first of 6 methods" in said[1]
+    assert said[2].startswith("Where each of the 3 files weighs the same, so that the 9 sessions of `chats.json` do")
+    assert "it is number 5 with 0.428" in said[2]
+    rows = {row[0]: row for row in next(t for t in build_tables(whole) if t.title.endswith("by file")).rows}
+    assert rows["chats.json"][1:4] == ("9", "90", "0.983")
+    assert rows["b.jsonl"][1:4] == ("1", "10", "0.150")
 
 
 def test_where_another_is_better_is_listed_with_the_best_other_project() -> None:
@@ -421,10 +448,23 @@ def test_no_path_of_a_machine_comes_onto_the_page() -> None:
         remove_paths("cannot open /home/someone/x/y.py, see langchain/trim")
         == "cannot open (a path), see langchain/trim"
     )
-    at = {"quality": "Measured on D at commit 5.", "replay": "Measured on D at commit 5.", "speed": "Measured on E."}
-    lines = "\nMeasured on D at commit 5: quality, replay.\n\nMeasured on E: speed.\n"
-    assert lines in render_document(make_yardstick(), (), measured=at)
     assert "TENFOLD_SESSIONS=/path/to/sessions" in render_document(make_yardstick(), ())
+
+
+def test_the_page_says_once_at_which_commit_it_was_measured_or_each_part_says_it() -> None:
+    at = {"quality": "Measured on D at commit 5.", "replay": "Measured on D at commit 5."}
+    one = render_document(make_yardstick(), (), measured=at)
+    assert one.count("Measured on") == 1
+    assert "\nMeasured on D at commit 5: quality, replay.\n" in one.split("\n## ")[0]
+    parts = render_document(make_yardstick(), (), measured=at | {"speed": "Measured on E at commit 6."}).split("\n## ")
+    assert "Not all parts were measured at one commit" in parts[0]
+    lines = {part.splitlines()[0]: re.findall(r"^Measured on .*", part, re.MULTILINE) for part in parts}
+    assert lines["What a compaction keeps"] == ["Measured on D at commit 5: quality."]
+    assert lines["Speed and memory"] == ["Measured on E at commit 6: speed."]
+    assert lines["Is Tenfold first?"] == [
+        "Measured on D at commit 5: quality, replay.",
+        "Measured on E at commit 6: speed.",
+    ]
 
 
 def test_the_committed_page_names_the_version_it_measured_and_its_tables_are_tables() -> None:
@@ -444,12 +484,12 @@ def test_the_committed_page_names_the_version_it_measured_and_its_tables_are_tab
 
 
 def test_the_page_of_the_documentation_follows_the_result() -> None:
-    def read_first_line(made: Quality) -> str:
+    def read_second_line(made: Quality) -> str:
         return (
             render_document(replace(make_yardstick(), quality=made), ())
             .split("## Is Tenfold first?\n\n")[1]
-            .split("\n")[0]
+            .split("\n")[1]
         )
 
-    assert "is first of 6" in read_first_line(make_quality())
-    assert "is number 2 of 6" in read_first_line(make_quality(KEPT | {"tail": 9}))
+    assert "is first of 6" in read_second_line(make_quality())
+    assert "is number 2 of 6" in read_second_line(make_quality(KEPT | {"tail": 9}))

@@ -16,7 +16,7 @@ from tenfold.testing.methods import UnableError
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import list_cases, read_sessions
 from tenfold_yardstick.long_history import LongHistory
-from tenfold_yardstick.peers import OFFLINE_SETTINGS, PEERS, ROOT, Peer, PeerMethod, Worker, get_peers
+from tenfold_yardstick.peers import OFFLINE_SETTINGS, PEERS, ROOT, STANDINS, Peer, PeerMethod, Worker, get_peers
 
 FAKE = Path(__file__).with_name("fake_worker.py")
 COMMON = ROOT / "yardstick" / "peers" / "common"
@@ -104,6 +104,13 @@ def test_a_workers_name_means_all_its_methods_and_an_unknown_one_is_an_error(tmp
         k.name for k in PEERS if k.worker == "langchain"
     ]
     assert [p.name for p in get_peers(root=tmp_path)] == [k.name for k in PEERS]
+    both = [p.name for p in get_peers(["langchain"], root=tmp_path, standins=STANDINS)]
+    assert both == [
+        "langchain/summarization",
+        "langchain/summarization+names",
+        "langchain/clear-tool-uses",
+        "langchain/trim",
+    ], "only what summarizes depends on the stand-in"
     with pytest.raises(UsageError, match="no peer 'langgraph'"):
         get_peers(["langgraph"])
 
@@ -204,6 +211,14 @@ def test_the_stand_in_finds_the_messages_in_a_rendered_conversation() -> None:
     prompt = '<message role="user">\nFix it. Now.\n</message>\n2. [assistant] Done. Tests pass.\nTool: ok'
     found, _ = summarize_texts(prompt, 100)
     assert found.splitlines() == ["Fix it. ... Now.", "2. [assistant] Done. ... Tests pass.", "Tool: ok"]
+
+
+def test_the_other_stand_in_lists_names_the_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PEER_STANDIN", "names")
+    texts = ["user: Look at src/a.py, please.", "assistant: handle_39_input gives 8841. So does src/a.py in appMain."]
+    found, _ = summarize_texts(texts, 100)
+    assert found.splitlines() == ["handle_39_input", "8841", "src/a.py", "appMain"]
+    assert summarize_texts(texts, 1)[0] == ""
 
 
 @pytest.mark.parametrize("allowed", [1, 7, 40, 400])

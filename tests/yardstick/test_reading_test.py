@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.errors import BadInput
@@ -19,6 +20,7 @@ from tenfold.testing.methods import BASELINES, Baseline, Method, Preset, UnableE
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import read_sessions
 from tenfold_yardstick.future_recall import build_recall_tools
+from tenfold_yardstick.methods import CONTROLS
 from tenfold_yardstick.reading.judge import Judge, build_sheets, parse_grades, render_sheet
 from tenfold_yardstick.reading.paper_sheets import (
     ReadingNames,
@@ -34,8 +36,14 @@ from tenfold_yardstick.reading.recorded_writer import RecordedWriter
 from tenfold_yardstick.reading.recordings import RecordedReading, Recordings, load_recordings
 from tenfold_yardstick.reading.score_tables import build_tables
 from tenfold_yardstick.reading.scoring import Examination, ReadingScores, examine_views, score_readings
-from tenfold_yardstick.reading.views import make_views
-from tenfold_yardstick.reading.written_methods import CLASSIC, CLASSIC_PROMPT, WrittenPreset, WrittenSummary
+from tenfold_yardstick.reading.views import make_views, render_view
+from tenfold_yardstick.reading.written_methods import (
+    CLASSIC,
+    CLASSIC_PROMPT,
+    WrittenPreset,
+    WrittenSummary,
+    get_reading_methods,
+)
 from tenfold_yardstick.tables import Table
 from tests.sessions import ROOT
 from tests.yardstick.chats import make_long_past, make_reply, make_user_message
@@ -195,6 +203,17 @@ def test_a_written_policy_is_made_again_from_recorded_texts_and_unable_without_t
     assert unable.unable
 
 
+def test_controls_can_be_read_like_methods() -> None:
+    case = make_case()
+    views = {
+        v.method: v for v in make_views(case, get_reading_methods(list(CONTROLS), RecordedWriter({})), sizes=(0.1,))
+    }
+    assert views["empty-view"].text.strip() == render_view(case.overhead).strip()
+    assert "nothing special in step 20" in views["full-past"].text
+    assert "src/module_39.py" in views["name-list"].text
+    assert "nothing special" not in views["name-list"].text
+
+
 # -- readers -----------------------------------------------------------------------------------------------------------
 
 
@@ -316,7 +335,7 @@ def test_a_view_is_read_and_graded() -> None:
     _, result = run_fully()
     assert {(s.question, s.grade) for s in result.scores} == {("chat-01", -1.0), ("chat-02", 1.0)}
     row = get_row(build_tables(result), "Reading test", "keep-last")
-    assert (row["score"], row["complete"], row["misleading"], row["graded"]) == ("0.000", "1", "50.0%", "2")
+    assert (row["score"], row["complete"], row["misleading"], row["graded"]) == ("0.000", "50.0%", "50.0%", "2")
     assert (result.readers, result.judges) == (("reader",), ("judge",))
 
 
@@ -353,6 +372,83 @@ def test_a_changed_view_makes_its_recordings_stale() -> None:
     result = score_readings(make_work(recordings=work.recordings, cases=[longer]))
     assert [(s.is_stale, s.grade) for s in result.scores] == [(True, None), (True, None)]
     assert get_row(build_tables(result), "Without a grade", "keep-last")["stale readings"] == "2"
+
+
+def read_again(grades: Sequence[float], answers: Sequence[str] = ()) -> ReadingScores:
+    """The scores of one view after as many readings, each with a grade for the first question and 1 for the second."""
+    recordings = Recordings()
+    work = make_work(recordings=recordings)
+    (view,) = work.views
+    for number, grade in enumerate(grades):
+        said = answers[number] if answers else f"answer {number}"
+        for question, given in ((RULE, grade), (FILE, 1.0)):
+            place = (view.session, view.method, view.size, view.rounds, False, view.hash)
+            recordings.add(
+                RecordedReading(*place, question.id, said, given, "r", "j", "2026-11-25", reading=f"reading {number}")
+            )
+    return score_readings(work)
+
+
+def test_every_reading_of_a_view_is_kept_and_counts() -> None:
+    result = read_again([1.0, -1.0, 0.5])
+    assert [(s.grade, s.grades) for s in result.scores] == [
+        (pytest.approx(0.5 / 3), (-1.0, 0.5, 1.0)),
+        (1.0, (1.0, 1.0, 1.0)),
+    ]
+    row = get_row(build_tables(result), "Reading test", "keep-last")
+    assert (row["score"], row["range"], row["readings"]) == ("0.583", "0.00 to 1.00", "3")
+    assert (row["complete"], row["half"], row["misleading"], row["graded"]) == ("66.7%", "16.7%", "16.7%", "2")
+    once = get_row(build_tables(read_again([1.0])), "Reading test", "keep-last")
+    assert (once["score"], once["range"], once["readings"]) == ("1.000", "-", "1")
+
+
+def test_readings_that_say_the_same_count_as_often_as_they_were_made() -> None:
+    result = read_again([1.0, 1.0, -1.0], ["so", "so", "not so"])
+    assert result.scores[0].grade == pytest.approx(1 / 3)
+
+
+def test_another_grading_of_an_answer_is_kept_beside_the_first(tmp_path: Path) -> None:
+    recordings = Recordings()
+    work = make_work(recordings=recordings)
+    (view,) = work.views
+    first = RecordedReading(
+        "chat", "keep-last", 0.1, 1, False, view.hash, "chat-01", "so", -1.0, "r", "j", "2026-11-25"
+    )
+    recordings.add(first)
+    recordings.add(replace(first, grade=1.0, judge="k"))
+    recordings.add(replace(first, grade=1.0, judge="k"))
+    recordings.write_to(tmp_path)
+    again = load_recordings(tmp_path)
+    assert len((tmp_path / "readings.jsonl").read_text().splitlines()) == 2
+    scores = score_readings(make_work(recordings=again)).scores
+    assert (scores[0].grade, scores[0].grades) == (0.0, (-1.0, 1.0))
+
+
+def test_a_grade_completes_the_reading_that_it_is_of(tmp_path: Path) -> None:
+    recordings = Recordings()
+    (view,) = make_work().views
+    waiting = RecordedReading("chat", "keep-last", 0.1, 1, False, view.hash, "chat-01", "so", reader="r")
+    recordings.add(waiting)
+    recordings.add(replace(waiting, grade=0.5, judge="j"))
+    recordings.add(waiting)
+    recordings.write_to(tmp_path)
+    (line,) = (tmp_path / "readings.jsonl").read_text().splitlines()
+    assert json.loads(line)["grade"] == 0.5
+
+
+def test_a_row_that_rests_on_some_of_the_answers_says_so_and_has_no_place() -> None:
+    recordings = Recordings()
+    cases = [make_case(name) for name in "ab"]
+    work = make_work([KEEP_LAST, Baseline("part", lambda past, _: list(past[-2:]))], recordings=recordings, cases=cases)
+    for view in work.views:
+        for question in QUESTIONS if view.method == "keep-last" else (RULE,) * (view.session == "a"):
+            place = (view.session, view.method, view.size, view.rounds, False, view.hash)
+            recordings.add(RecordedReading(*place, question.id, view.method, float(view.method == "part"), "r", "j"))
+    tables = build_tables(score_readings(work))
+    head = next(table for table in tables if table.title.startswith("Reading test"))
+    assert [row[0] for row in head.rows] == ["keep-last", "part"], "1.000 of one answer is not above 0.000 of four"
+    assert get_row(tables, "Reading test", "part")["graded"] == "1 of 4"
+    assert get_row(tables, "By kind", "part")["instruction"] == "1.00 (1 of 2)"
 
 
 def test_one_answer_of_several_methods_is_graded_once() -> None:
@@ -442,9 +538,8 @@ def test_lookups_on_paper_are_answered_beside_them(tmp_path: Path) -> None:
     (folder / "answers-recall.md").write_text("chat-02: handle_39_input")
     import_sheets(tmp_path, work.recordings, work.cases, names=ReadingNames(reader="r"), date="")
     assert "def handle_39_input" in (folder / "found.md").read_text()
-    found = work.recordings.find(work.views[0], "chat-02", recall=True)
-    assert found is not None
-    assert found.answer == "handle_39_input"
+    (found,) = work.recordings.find_answers(work.views[0], "chat-02", recall=True)
+    assert found.recorded.answer == "handle_39_input"
 
 
 def test_a_summary_on_paper_makes_the_view_possible(tmp_path: Path) -> None:

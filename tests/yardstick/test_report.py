@@ -220,6 +220,7 @@ def test_empty_tables_are_left_out_and_every_row_has_its_columns() -> None:
     drawn = build_tables(make_quality(TWO, [make_probed("tenfold", 4, tenth=True)]))
     assert [table.title for table in drawn] == [
         "Future-use recall",
+        "Future-use recall by file",
         "Future-use recall by age (quarter of the past, 1 is the oldest)",
         "Future-use recall by kind",
         "Typed probes at a tenth of the past",

@@ -18,7 +18,7 @@ from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import read_sessions
 from tenfold_yardstick.long_history import LongHistory, decode_messages
 from tenfold_yardstick.memory_use import MemoryUse, measure_in_child
-from tenfold_yardstick.peers import ROOT, Peer, PeerMethod, Worker
+from tenfold_yardstick.peers import PEERS, ROOT, Peer, PeerMethod, Worker
 from tenfold_yardstick.speed import (
     SUMMARY_WAYS,
     ArchiveTiming,
@@ -41,6 +41,7 @@ from tenfold_yardstick.speed import (
 from tenfold_yardstick.speed_tables import build_tables, compute_peer_median, compute_speedups
 from tenfold_yardstick.waits import TimedRun, measure_waits
 from tests.yardstick.chats import make_step, make_user_message
+from yardstick.bench.speed import BASELINE_RUNS, time_warm
 
 SESSION = ROOT / "examples" / "sessions" / "tracker.codex.jsonl"
 FAKE = Path(__file__).with_name("fake_worker.py")
@@ -255,8 +256,8 @@ def test_tenfold_is_held_against_the_median_of_the_peers_that_could() -> None:
 def test_the_tables_hold_every_measure_that_was_taken() -> None:
     turn, packing, waiting = build_tables(make_speed())
     assert [row[0] for row in turn.rows] == ["a/fast", "tenfold", "tenfold", "b/middle", "tenfold", "c/slow", "d/none"]
-    assert turn.rows[1] == ("tenfold", "append", "100 us", "100 us")
-    assert turn.rows[-1] == ("d/none", "hook", "-", "-")
+    assert turn.rows[1] == ("tenfold", "append", "what is new", "100 us", "100 us")
+    assert turn.rows[-1] == ("d/none", "hook", "what is new", "-", "-")
     assert "Median peer at 10,000: 20 ms" in turn.note
     assert "tenfold (append) 200 x below it" in turn.note
     assert "tenfold (request) 2.5 x above it" in turn.note
@@ -280,3 +281,18 @@ def test_the_command_measures_and_prints_json(capfdbinary: pytest.CaptureFixture
 def test_a_peer_that_does_not_exist_is_said(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["eval", "speed", str(SESSION), "--methods", "langgraph"]) != 0
     assert "no peer 'langgraph'" in capfd.readouterr().err
+
+
+def test_a_baseline_is_run_once_before_it_is_timed() -> None:
+    runs: list[int] = []
+    assert time_warm(lambda: runs.append(len(runs))) >= 0
+    assert len(runs) == BASELINE_RUNS + 1
+
+
+def test_the_table_says_of_what_each_peer_counts_the_tokens() -> None:
+    turns = tuple(TurnTiming(peer.name, "hook", 1_000, 0.01, 0.01, 5) for peer in PEERS)
+    (table,) = build_tables(Speed("1", "o200k", turns))
+    counted = {row[0]: row[2] for row in table.rows}
+    assert counted["langchain/summarization"] == "the whole list"
+    assert counted["strands-agents/sliding-window"] == "nothing"
+    assert counted["inspect-ai/trim"] == "nothing: takes the reported size"

@@ -142,7 +142,7 @@ def make_yardstick(session: str = "one.jsonl", kept: Mapping[str, int] = KEPT) -
 def make_reading(session: str) -> ReadingScores:
     """Two questions, read from the views of two methods."""
     scores = tuple(
-        AnswerScore(session, method, 0.1, 1, recall, f"one-{n}", "instruction", "first", grade)
+        AnswerScore(session, method, 0.1, 1, recall, f"one-{n}", "instruction", "first", grade, False, (grade,), 1)
         for method, recall in (("tenfold", False), ("tenfold", True), ("keep-last", False))
         for n, grade in enumerate((1.0, -1.0 if method == "keep-last" else 0.5))
     )

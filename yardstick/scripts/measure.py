@@ -64,14 +64,25 @@ Each session is cut where its agent was about to call the model. A method compac
 given number of tokens, its **budget**; what it leaves is the **view**. The session really went on after the cut. So
 code can look up what the agent used later, and whether the view still shows it.
 
-Every figure comes from one measurement, and so do the sentences with figures: {facts}. [The measures](measures.md)
-defines each figure. [The peers](peers.md) says who the other projects are. You can measure your own sessions with
-[`tenfold eval`](commands.md#tenfold-eval-quality).
+The figures, and the sentences with figures, are of {facts}.
+[The measures](measures.md) defines each figure. [The peers](peers.md) says who the other projects are. You can measure
+your own sessions with [`tenfold eval`](commands.md#tenfold-eval-quality).
 """
+_SEVERAL_COMMITS = "Not all parts were measured at one commit: each says at which, so compare within a part only.\n"
+_SECTION_STAGES = {
+    "reading": ("reading",),
+    "first": ("quality", "gates", "replay", "speed", "search"),
+    "recall": ("quality", "gates"),
+    "replay": ("replay",),
+    "speed": ("speed",),
+    "search": ("search",),
+}
+"""The stages that each section of the page has its figures from, by the section's anchor."""
 _BOUNDS = """## What these figures do not say
 
 - **How good a summary by your model is.** Only the reading test asks models. Everywhere else a method that needs a
-  model gets the same fixed stand-in, and Tenfold's policies write by code. `real-summary`, where it is listed, stands
+  model gets a fixed stand-in, and Tenfold's policies write by code. What words are left depends much on the stand-in,
+  so recall is measured with two of them (`+names`), which a table compares. `real-summary`, where it is listed, stands
   for the summaries that models really wrote in these sessions.
 - **What you get without tuning.** Most of the other projects take no budget. The yardstick tries their settings until
   the result lands just below the budget. With the default settings you get less.
@@ -244,24 +255,31 @@ def read_measurements() -> dict[str, str]:
     return {stage: path.read_text("utf-8") for stage, path in found.items() if path.exists()}
 
 
-def render_measurements(measured: Mapping[str, str]) -> str:
-    """Returns a line for all stages that were measured on one day with one commit."""
-    stages: dict[str, list[str]] = {}
-    for stage, line in measured.items():
-        stages.setdefault(line.rstrip("."), []).append(stage)
-    return "\n".join(f"{line}: {', '.join(names)}.\n" for line, names in stages.items())
+def render_measurements(measured: Mapping[str, str], stages: Iterable[str]) -> str:
+    """Returns a line for all of these stages that were measured on one day with one commit."""
+    found: dict[str, list[str]] = {}
+    for stage in stages:
+        if stage in measured:
+            found.setdefault(measured[stage].rstrip("."), []).append(stage)
+    return "\n".join(f"{line}: {', '.join(names)}.\n" for line, names in found.items())
 
 
 def render_document(yardstick: Yardstick, charts: Sequence[Chart], *, measured: Mapping[str, str] | None = None) -> str:
     """Returns the page of the documentation. It holds names and numbers of sessions, and no path of this machine.
 
-    `measured` says when and with which commit each stage was measured.
+    `measured` says when and with which commit each stage was measured. Where that differs, each section says its own.
     """
+    at = measured or {}
+    is_one = len(set(at.values())) < 2
     sections = page.build_sections(yardstick, charts, has_goals=True)
     parts = [
         _OPENING.format(facts="; ".join(page.list_run_facts(yardstick)[1:])),
-        render_measurements(measured or {}),
-        *(render_section(yardstick, each) for each in sections if each.anchor != "peers"),
+        render_measurements(at, at) if is_one else _SEVERAL_COMMITS,
+        *(
+            render_section(yardstick, each, measured={} if is_one else at)
+            for each in sections
+            if each.anchor != "peers"
+        ),
         _BOUNDS,
         *(render_section(yardstick, each) for each in sections if each.anchor == "peers"),
         _REPEAT,
@@ -269,13 +287,18 @@ def render_document(yardstick: Yardstick, charts: Sequence[Chart], *, measured: 
     return remove_paths("\n".join(part for part in parts if part))
 
 
-def render_section(yardstick: Yardstick, section: page.ReportSection) -> str:
-    """Returns a part of the page: its intro, its pictures and then its tables."""
+def render_section(
+    yardstick: Yardstick, section: page.ReportSection, *, measured: Mapping[str, str] | None = None
+) -> str:
+    """Returns a part of the page: its intro, when it was measured, its pictures and then its tables."""
+    measurements = render_measurements(measured or {}, _SECTION_STAGES.get(section.anchor, ()))
     tables = select_cost_tables(yardstick, section.tables) if section.anchor == "replay" else section.tables
     pictures = [f"### {c.title}\n\n![{c.title}](yardstick/{c.name}.png)\n\n{c.caption}\n" for c in section.charts]
     drawn = [render_table(table, level=3 * (table.title != section.title)) for table in tables]
     end = [describe_sessions(yardstick.quality)] if section.anchor == "first" and yardstick.quality is not None else []
-    return "\n".join([f"## {section.title}\n", f"{section.intro}\n", *pictures, *drawn, *end])
+    return "\n".join(
+        [f"## {section.title}\n", f"{section.intro}\n", *filter(None, [measurements]), *pictures, *drawn, *end]
+    )
 
 
 def describe_sessions(quality: Quality) -> str:

@@ -1,11 +1,15 @@
-"""The stand-in for a language model that every peer summarizes with. It is deterministic and extractive.
+"""The stand-ins for the language model that peers summarize with. Both are deterministic and extractive.
 
-It returns the first and the last sentence of each message, shortened evenly until all fit into the allotment. If even
-that is too much, messages are left out from the middle outwards. It knows nothing of any peer and nothing of Tenfold.
+`sentences` returns the first and the last sentence of each message, shortened evenly until all fit into the allotment.
+If even that is too much, messages are left out from the middle outwards. `names` returns nothing but the names, paths,
+ids and numbers in the messages, the newest first: nobody could go on from that, and a score that counts words is high.
+So the two tell how much of a peer's score is the stand-in's. They know nothing of any peer and nothing of Tenfold. The
+environment variable `PEER_STANDIN` says which of them answers.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
@@ -31,6 +35,9 @@ _SPEAKER = re.compile(
 )
 """A line that names who speaks: `Human: ...`, `[Tool result] ...`, `3. [user] ...`, `<message type="ai">`."""
 
+_NAME = re.compile(r"(?=[\w./@-]*(?:[\d_/]|\w\.\w|[a-z][A-Z]))[\w/@][\w./@-]{2,199}(?<![.-])")
+"""A path, a dotted name, a word with a digit, an underscore or a capital inside, or a number, of three or more."""
+
 
 def allotment(budget: int) -> int:
     """Returns the tokens that a summary may take if the whole may take `budget`."""
@@ -48,13 +55,18 @@ def split_messages(prompt: str) -> list[str]:
 
 
 def summary(messages: str | Sequence[str], allowed: int) -> str:
-    """Returns the first and last sentence of each message, one message a line, in at most `allowed` tokens.
+    """Returns what the chosen stand-in writes of the messages, in at most `allowed` tokens.
 
     Args:
         messages: The texts of the messages, or the one text that a peer rendered them into.
         allowed: The most tokens of the answer, at least 1.
     """
     texts = split_messages(messages) if isinstance(messages, str) else list(messages)
+    return _STANDINS[os.environ.get("PEER_STANDIN", "sentences")](texts, allowed)
+
+
+def quote_sentences(texts: Sequence[str], allowed: int) -> str:
+    """Returns the first and last sentence of each message, one message a line, in at most `allowed` tokens."""
     ends = [pair for text in texts if (pair := _ends(text))]
     length = LONGEST
     while True:
@@ -68,6 +80,21 @@ def summary(messages: str | Sequence[str], allowed: int) -> str:
             return _clip_text(written, allowed)
         else:
             ends = _drop_middle(ends, max(1, min(len(ends) - 1, int(len(ends) / over))))
+
+
+def list_names(texts: Sequence[str], allowed: int) -> str:
+    """Returns the names in the messages, the newest first, one a line and each once, in at most `allowed` tokens."""
+    names = dict.fromkeys(name for text in reversed(texts) for name in _NAME.findall(text))
+    written: list[str] = []
+    for name in names:
+        allowed -= tokens(f"{name}\n")
+        if allowed < 0:
+            break
+        written.append(name)
+    return "\n".join(written)
+
+
+_STANDINS = {"sentences": quote_sentences, "names": list_names}
 
 
 def _ends(text: str) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from tenfold.testing.methods import MethodResult
 from tenfold.testing.probes.chat_text import get_text, get_tool_calls
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import Case
+from tenfold_yardstick.methods import FULL_PAST
 
 BUDGETS = (4_000, 8_000, 16_000, 32_000)
 """The budgets, in tokens, over which the headline's area is taken."""
@@ -287,7 +288,7 @@ def score_result(
 
     `found_facts` is None for a method that has no search.
     """
-    over = result.tokens > score.budget * TOLERANCE
+    over = is_over_budget(score.method, result.tokens, score.budget)
     kept = set() if over else find_present_facts(result.messages, facts)
     near, early = (
         (None, None)
@@ -309,6 +310,11 @@ def score_result(
         quarters=_count_kept(facts, kept, lambda f: str(f.quarter)),
         over=over,
     )
+
+
+def is_over_budget(method: str, tokens: int, budget: int) -> bool:
+    """Whether a result would not have been sent. No budget holds for the control that keeps everything."""
+    return method != FULL_PAST and tokens > budget * TOLERANCE
 
 
 def find_present_facts(messages: Sequence[ChatMessage], facts: Sequence[NeededFact]) -> set[str]:

@@ -18,7 +18,7 @@ from tenfold.testing.methods import Method, Preset, UnableError
 from tenfold.testing.probes.chat_text import get_text
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import COMPACTION, Case
-from tenfold_yardstick.future_recall import TOLERANCE, build_search
+from tenfold_yardstick.future_recall import build_search, is_over_budget
 from tenfold_yardstick.question_search import QUESTIONS_SUFFIX, EvidenceHits, read_questioned_session, read_questions
 from tenfold_yardstick.tables import Table
 
@@ -86,7 +86,7 @@ def count_answers(
         except UnableError as exc:
             out.append(replace(score, unable=str(exc)))
             continue
-        if result.tokens > budget * TOLERANCE:
+        if is_over_budget(method.name, result.tokens, budget):
             out.append(replace(score, over=True))
             continue
         view = _join_text(result.messages)

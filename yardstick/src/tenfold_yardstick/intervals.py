@@ -2,9 +2,10 @@
 
 The facts of one session depend on each other, so whole sessions are resampled: as many as there are, with replacement.
 The figure is computed for each resample, and its interval lies between two percentiles of the results (Efron and
-Tibshirani, An Introduction to the Bootstrap, 1993, chapters 8 and 13). All methods get the same resamples, so the
-difference of two methods is paired. The seed is fixed, so the same scores give the same intervals. With only a dozen
-sessions the intervals are wide, and they hold for similar sessions only.
+Tibshirani, An Introduction to the Bootstrap, 1993, chapters 8 and 13). A resample that holds nothing of a method has
+no figure, and is left out. All methods get the same resamples, so the difference of two methods is paired. The seed is
+fixed, so the same scores give the same intervals. With only a dozen sessions the intervals are wide, and they hold for
+similar sessions only.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ Curve = dict[int, tuple[int, int]]
 """The facts (present, needed) at each budget, of one session or of several."""
 Resample = Mapping[str, int]
 """How often each session is in the resample."""
+ResampleFigure = Callable[[Resample], float | None]
+"""Computes a figure for a resample, or returns None if the resample holds nothing to compute it from."""
 
 
 class Interval(Struct, frozen=True):
@@ -44,17 +47,21 @@ def draw_resamples(sessions: Iterable[str]) -> list[Resample]:
     return [Counter(chance.choices(names, k=len(names))) for _ in range(RESAMPLES if names else 0)]
 
 
-def compute_interval(figure: Callable[[Resample], float], resamples: Sequence[Resample]) -> Interval:
-    """Returns the figure for all sessions, each once, and its percentile interval over the resamples."""
+def compute_interval(figure: ResampleFigure, resamples: Sequence[Resample]) -> Interval | None:
+    """Returns the figure for all sessions, each once, and its percentile interval over the resamples that have one.
+
+    Returns None if none has.
+    """
     every = dict.fromkeys({name for one in resamples for name in one}, 1)
-    found = sorted(figure(one) for one in resamples)
-    if not found:
-        return Interval(0.0, 0.0, 0.0)
+    value = figure(every)
+    found = sorted(each for one in resamples if (each := figure(one)) is not None)
+    if value is None or not found:
+        return None
     edge = (1 - CONFIDENCE) / 2
-    return Interval(figure(every), _interpolate_percentile(found, edge), _interpolate_percentile(found, 1 - edge))
+    return Interval(value, _interpolate_percentile(found, edge), _interpolate_percentile(found, 1 - edge))
 
 
-def compute_area_interval(scores: Sequence[RecallScore], resamples: Sequence[Resample]) -> Interval:
+def compute_area_interval(scores: Sequence[RecallScore], resamples: Sequence[Resample]) -> Interval | None:
     """Returns the interval of one method's area over the budgets. The scores must have the area's budgets only."""
     curves = build_curves(scores)
     return compute_interval(lambda one: compute_resample_area(curves, one), resamples)
@@ -62,12 +69,15 @@ def compute_area_interval(scores: Sequence[RecallScore], resamples: Sequence[Res
 
 def compute_lead_interval(
     scores: Sequence[RecallScore], others: Sequence[RecallScore], resamples: Sequence[Resample]
-) -> Interval:
+) -> Interval | None:
     """Returns the interval of the difference between two methods' areas, both taken on the same resamples."""
-    first, second = build_curves(scores), build_curves(others)
-    return compute_interval(
-        lambda one: compute_resample_area(first, one) - compute_resample_area(second, one), resamples
-    )
+    curves, other_curves = build_curves(scores), build_curves(others)
+
+    def compute_lead(resample: Resample) -> float | None:
+        own, other = (compute_resample_area(each, resample) for each in (curves, other_curves))
+        return own - other if own is not None and other is not None else None
+
+    return compute_interval(compute_lead, resamples)
 
 
 def build_curves(scores: Iterable[RecallScore]) -> dict[str, Curve]:
@@ -80,15 +90,21 @@ def build_curves(scores: Iterable[RecallScore]) -> dict[str, Curve]:
     return out
 
 
-def compute_resample_area(curves: Mapping[str, Curve], resample: Resample) -> float:
-    """Returns the area over the budgets for the facts of a resample, pooled at each budget."""
+def compute_resample_area(curves: Mapping[str, Curve], resample: Resample) -> float | None:
+    """Returns the area over the budgets for the facts of a resample, pooled at each budget.
+
+    Returns None if the resample needed nothing at one of the budgets: the area over the others is another figure.
+    """
     have: dict[int, int] = {}
     wanted: dict[int, int] = {}
     for name, times in resample.items():
         for budget, (present, needed) in curves.get(name, {}).items():
             have[budget] = have.get(budget, 0) + times * present
             wanted[budget] = wanted.get(budget, 0) + times * needed
-    return compute_area({budget: have[budget] / of for budget, of in wanted.items() if of})
+    budgets = {budget for curve in curves.values() for budget, (_, needed) in curve.items() if needed}
+    if not budgets or any(not wanted.get(budget) for budget in budgets):
+        return None
+    return compute_area({budget: have[budget] / wanted[budget] for budget in budgets})
 
 
 def _interpolate_percentile(values: Sequence[float], share: float) -> float:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from tenfold.testing.methods import BASELINES
 from tenfold.testing.probes.planted_rules import PLACES
+from tenfold_yardstick.future_recall import RecallScore
+from tenfold_yardstick.methods import CONTROLS
+from tenfold_yardstick.peers import NAMES_SUFFIX
 from tenfold_yardstick.players import MANUAL_PLAYERS, MODEL_SUFFIX
 from tenfold_yardstick.quality_report import OURS, REAL_SUMMARY, count_planted
 from tenfold_yardstick.replay import Replays, SessionReplay, build_cost_table, select_able
 from tenfold_yardstick.scores import (
+    FactCounter,
     ProbeScore,
     Quality,
     compute_method_area,
@@ -23,13 +27,15 @@ from tenfold_yardstick.scores import (
 from tenfold_yardstick.speed import Speed
 from tenfold_yardstick.tables import Table
 
-MethodGroup = Literal["tenfold", "preset", "peer", "baseline", "real"]
+MethodGroup = Literal["tenfold", "preset", "peer", "baseline", "real", "control"]
 _SCORE_NAMES = {"none": "keep-all"}
 """Methods that have another name in a replay than where their recall is scored."""
 
 
 def get_group(name: str) -> MethodGroup:
-    """Returns a method's group: Tenfold's own policy, another preset, another project, a baseline, a real summary."""
+    """Returns the group of a method: whose it is, or that it is a baseline, a recorded summary or a control."""
+    if name in CONTROLS:
+        return "control"
     if name.removesuffix(MODEL_SUFFIX) == OURS:
         return "tenfold"
     if "/" in name:
@@ -39,13 +45,29 @@ def get_group(name: str) -> MethodGroup:
     return "real" if name == REAL_SUMMARY else "preset"
 
 
-def compute_areas(quality: Quality) -> dict[str, float]:
-    """Returns the area over the budgets of each method that could run, best first."""
+AreaFunction = Callable[[Sequence[RecallScore], FactCounter], float]
+
+
+def compute_areas(quality: Quality, compute: AreaFunction = compute_method_area) -> dict[str, float]:
+    """Returns the area over the budgets of each method that could run, best first. Controls are no methods."""
     found = {
-        name: scores for name, scores in group_by_method(select_area_scores(quality)).items() if is_measured(scores)
+        name: compute(scores, get_present)
+        for name, scores in group_by_method(select_area_scores(quality)).items()
+        if is_measured(scores) and name not in CONTROLS
     }
-    area_by_method = {name: compute_method_area(scores, get_present) for name, scores in found.items()}
-    return dict(sorted(area_by_method.items(), key=lambda item: (-item[1], item[0])))
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def find_place(areas: Mapping[str, float]) -> tuple[int, int]:
+    """Returns the place of Tenfold's own policy by these areas, and of how many methods.
+
+    A peer that was measured with two stand-ins for its model is one method, with the better of its areas.
+    """
+    best: dict[str, float] = {}
+    for name, area in areas.items():
+        plain = name.removesuffix(NAMES_SUFFIX)
+        best[plain] = max(area, best.get(plain, 0.0))
+    return 1 + sum(area > best[OURS] for area in best.values()), len(best)
 
 
 def compute_real_size_shares(quality: Quality) -> dict[str, float]:

@@ -1,22 +1,27 @@
-"""The methods that are compared by name: those of `tenfold.testing`, and the real summaries that sessions hold.
+"""The methods that are compared by name: those of `tenfold.testing`, real summaries of sessions, and controls.
 
-The peers, which run in processes of their own, are in `peers.py`.
+A control is no way to compact: it shows what a measure gives to a view that is known to be useless or complete. The
+peers, which run in processes of their own, are in `peers.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
 from tenfold.config.policies import POLICIES
 from tenfold.errors import UsageError
-from tenfold.testing.chats import count_total_tokens, get_role
-from tenfold.testing.methods import BASELINES, Method, MethodResult, Preset, UnableError
+from tenfold.testing.chats import count_message_tokens, count_total_tokens, get_counter, get_role
+from tenfold.testing.identifier_finder import find_identifiers
+from tenfold.testing.methods import BASELINES, Baseline, Method, MethodResult, Preset, UnableError, split_steps
+from tenfold.testing.probes.chat_text import get_text
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import Case
 
 ALL = "all"
+FULL_PAST = "full-past"
+"""The control that no budget holds for."""
 SUMMARY_TEXT = "The conversation before this point was summarized:\n\n{text}"
 
 
@@ -41,6 +46,39 @@ class RealSummaries(Struct, frozen=True):
         return MethodResult(messages, count_total_tokens(messages), 0.0, note="written by the session's own model")
 
 
+def list_names(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
+    """Keeps the system prompt, and fills the budget with the names in the past, newest first and without a sentence."""
+    head, steps = split_steps(past)
+    names: dict[str, None] = {}
+    for message in (m for step in reversed(steps) for m in reversed(step)):
+        names |= dict.fromkeys(each.text for each in find_identifiers(get_text(message)))
+    room = budget - count_total_tokens(head) - count_message_tokens([{"role": "user", "content": ""}])[0]
+    lines = [f"{name}\n" for name in names]
+    fitting: list[str] = []
+    for line, size in zip(lines, get_counter().count(lines), strict=True):
+        room -= size
+        if room < 0:
+            break
+        fitting.append(line)
+    return [*head, {"role": "user", "content": "".join(fitting)}] if fitting else head
+
+
+def keep_nothing(past: Sequence[ChatMessage], _budget: int) -> list[ChatMessage]:
+    """Keeps the system prompt alone."""
+    return split_steps(past)[0]
+
+
+CONTROLS: Mapping[str, Baseline] = {
+    control.name: control
+    for control in (
+        Baseline("name-list", list_names),
+        Baseline("empty-view", keep_nothing),
+        Baseline(FULL_PAST, lambda past, _: list(past)),
+    )
+}
+"""Views that nobody would use. They have a score, and no place among the methods."""
+
+
 def get_methods(names: Sequence[str], cases: Sequence[Case] = ()) -> list[Method]:
     """Returns the methods of these names in order, each once; "all" stands for every method.
 
@@ -49,7 +87,7 @@ def get_methods(names: Sequence[str], cases: Sequence[Case] = ()) -> list[Method
     real = RealSummaries(tuple(c for c in cases if c.summary))
     known: dict[str, Method] = {"tenfold": Preset("tenfold")}
     known |= {name: Preset(name) for name in POLICIES}
-    known |= BASELINES
+    known |= {**BASELINES, **CONTROLS}
     known[real.name] = real
     chosen: dict[str, Method] = {}
     for name in names:

@@ -36,6 +36,9 @@ more. A model sees nothing but the view, and answers questions that a careful pe
 model grades each answer against the right one, and does not know the method. [The reading test](reading.md) says how.
 The measures further below ask no model. They cover many more places, and show which facts were lost."""
 RECALL_INTRO = """\
+These counts see words and not sense: a bare list of names scores high, and nobody could go on from it. So read the
+reading test first.
+
 **Future-use recall** is the share of the facts which the agent needed later, and which the view still shows. A fact
 is a path, a name, an id, a number or a url. The agent used it after the cut, it stood before the cut, and nobody
 repeated it in between. A result above its budget scores 0, since it could not have been sent. The **area** sums up
@@ -62,7 +65,7 @@ _NOT_MEASURED = "Future-use recall was not measured."
 TERMS = {
     "area": "mean height of the recall over the logarithm of the budgets, 0 to 1",
     "95 %": "bootstrap interval of the area, over whole sessions",
-    "mean of cuts": "the area with every cut weighing alike; else facts are pooled",
+    "mean of files": "the area with every file weighing alike, however many sessions it holds; else facts are pooled",
     "with search": "facts in the view or found by one search; only Tenfold's methods have one",
     "asked early": "the same, the search made before the agent began the message that used the fact",
     "refetch": "tokens that the agent would read again to get back what is missing, mean over results",
@@ -70,11 +73,13 @@ TERMS = {
     "over, unable": "results above their budget or not given, of all; they score 0",
     "bare words": "probes whose answer's words stand anywhere, not near what they are about",
     "stale": "answers that something later in the past had superseded",
-    "complete": "answers with the grade 1",
-    "half": "answers with the grade 0.5",
-    "misleading": "share of the answers with the grade -1, which contradict the gold answer",
+    "complete": "share of the grades that are 1",
+    "half": "share of the grades that are 0.5",
+    "misleading": "share of the grades that are -1: the answer contradicts the gold answer",
     "graded": "answers behind the score, those that say nothing included",
     "above": "views more than 2 % over their size; they are scored all the same",
+    "range": "the score if of several grades of an answer the worst counted, and if the best did",
+    "readings": "how often each view was read; all readings count",
     "stale readings": "answers given from an older view, which do not count",
     "peak": "tokens of the largest request",
     "over": "requests larger than the window, which a provider refuses",
@@ -83,6 +88,7 @@ TERMS = {
     "rewritten": "tokens that are not new and yet not cached, because something before them changed",
     "blocked": "seconds that the conversation waited for the method, model calls apart",
     "longest": "the longest of these waits",
+    "counts": "of what a turn counts the tokens: rows do equal work only where this is the same",
     "way": "how the host gives a turn: what is new (append), its whole list (sync), its request; hook: a peer's own",
 }
 """The columns of tables that need an explanation."""

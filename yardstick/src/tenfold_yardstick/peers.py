@@ -21,6 +21,7 @@ from typing import IO, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.errors import UsageError
 from tenfold.testing.chats import count_message_tokens, count_total_tokens
@@ -53,40 +54,54 @@ OFFLINE_SETTINGS = {
 _ERROR_FILE = "stderr.txt"
 
 
+SENTENCES, NAMES = "sentences", "names"
+STANDINS = (SENTENCES, NAMES)
+"""What may stand in for the model that a peer summarizes with: `yardstick/peers/common/standin.py` has both."""
+NAMES_SUFFIX = f"+{NAMES}"
+
+
 class PeerMethod(Struct, frozen=True):
-    """One method of a peer. `worker` is its folder in `peers`, which is also the name of its environment."""
+    """One method of a peer. `worker` is its folder in `peers`, which is also the name of its environment.
+
+    `summarizes` means that it asks a model, in whose place `standin` answers. `counts` says of what its hook before a
+    model call counts the tokens.
+    """
 
     worker: str
     method: str
+    summarizes: bool = False
+    counts: str = "the whole list"
+    standin: str = SENTENCES
 
     @property
     def name(self) -> str:
         """The name in tables."""
-        return f"{self.worker}/{self.method}"
+        return f"{self.worker}/{self.method}" + NAMES_SUFFIX * (self.standin == NAMES)
 
 
+_REPORTED, _NOTHING = "nothing: takes the reported size", "nothing"
 PEERS = (
-    PeerMethod("langchain", "summarization"),
+    PeerMethod("langchain", "summarization", summarizes=True),
     PeerMethod("langchain", "clear-tool-uses"),
     PeerMethod("langchain", "trim"),
-    PeerMethod("pydantic-ai-harness", "summarizing"),
-    PeerMethod("pydantic-ai-harness", "tiered"),
-    PeerMethod("google-adk", "token-threshold"),
-    PeerMethod("llama-index", "chat-summary"),
+    PeerMethod("pydantic-ai-harness", "summarizing", summarizes=True),
+    PeerMethod("pydantic-ai-harness", "tiered", summarizes=True),
+    PeerMethod("google-adk", "token-threshold", summarizes=True, counts=_REPORTED),
+    PeerMethod("llama-index", "chat-summary", summarizes=True),
     PeerMethod("llama-index", "memory"),
-    PeerMethod("agno", "tool-results"),
-    PeerMethod("openai-agents", "tool-output-trimmer"),
-    PeerMethod("openai-agents", "session-limit"),
+    PeerMethod("agno", "tool-results", summarizes=True),
+    PeerMethod("openai-agents", "tool-output-trimmer", counts=_NOTHING),
+    PeerMethod("openai-agents", "session-limit", counts=_NOTHING),
     PeerMethod("openai-agents", "responses-compaction"),
-    PeerMethod("strands-agents", "summarizing"),
-    PeerMethod("strands-agents", "sliding-window"),
-    PeerMethod("agent-framework", "token-budget"),
-    PeerMethod("deepagents", "summarization"),
-    PeerMethod("inspect-ai", "summary"),
-    PeerMethod("inspect-ai", "edit"),
-    PeerMethod("inspect-ai", "trim"),
+    PeerMethod("strands-agents", "summarizing", summarizes=True, counts=_REPORTED),
+    PeerMethod("strands-agents", "sliding-window", counts=_NOTHING),
+    PeerMethod("agent-framework", "token-budget", summarizes=True),
+    PeerMethod("deepagents", "summarization", summarizes=True),
+    PeerMethod("inspect-ai", "summary", summarizes=True, counts=_REPORTED),
+    PeerMethod("inspect-ai", "edit", counts=_REPORTED),
+    PeerMethod("inspect-ai", "trim", counts=_REPORTED),
     PeerMethod("headroom", "compress"),
-    PeerMethod("openhands", "summarizing"),
+    PeerMethod("openhands", "summarizing", summarizes=True),
 )
 """Every peer, whether or not it is installed. docs/peers.md says which API each one is asked through."""
 
@@ -133,9 +148,17 @@ class Worker:
     It starts with the first request, takes one request at a time, and ends with this process.
     """
 
-    def __init__(self, command: Sequence[str], *, import_folder: Path | None = None, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        import_folder: Path | None = None,
+        standin: str = SENTENCES,
+        timeout: float = TIMEOUT,
+    ) -> None:
         self._command = list(command)
         self._import_folder = import_folder
+        self._standin = standin
         self._timeout = timeout
         self._request_count = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -206,7 +229,7 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd=self._home,
-                env=build_environment(self._home, self._import_folder),
+                env=build_environment(self._home, self._import_folder, standin=self._standin),
             )
         self._process = process
         self._finalizer = weakref.finalize(self, _end_process, process, self._home)
@@ -267,28 +290,33 @@ class Peer:
         return self._worker
 
 
-def get_peers(names: Sequence[str] = (), *, root: Path = ROOT) -> list[Peer]:
+def get_peers(names: Sequence[str] = (), *, root: Path = ROOT, standins: Sequence[str] = (SENTENCES,)) -> list[Peer]:
     """Returns the named peers, or all of them. A worker's name stands for all of its methods.
 
-    Raises `UsageError` for an unknown name.
+    A peer that summarizes is returned once for each of the `standins`. Raises `UsageError` for an unknown name.
     """
     unknown = [n for n in names if not any(n in (k.name, k.worker) for k in PEERS)]
     if unknown:
         raise UsageError(f"no peer {unknown[0]!r}; there are {', '.join(k.name for k in PEERS)}")
-    chosen = [k for k in PEERS if not names or k.name in names or k.worker in names]
-    workers: dict[str, Worker] = {}
+    chosen = [
+        replace(known, standin=standin)
+        for known in PEERS
+        if not names or known.name in names or known.worker in names
+        for standin in (standins if known.summarizes else standins[:1])
+    ]
+    workers: dict[tuple[str, str], Worker] = {}
     found: list[Peer] = []
     for known in chosen:
         python = root / ".peers" / known.worker / "bin" / "python"
         if not python.exists():
             found.append(Peer(known, None, missing=_explain_missing(root, known)))
             continue
-        if known.worker not in workers:
+        key = (known.worker, known.standin)
+        if key not in workers:
             script = root / "yardstick" / "peers" / known.worker / "worker.py"
-            workers[known.worker] = Worker(
-                [str(python), str(script)], import_folder=root / "yardstick" / "peers" / "common"
-            )
-        found.append(Peer(known, workers[known.worker]))
+            common = root / "yardstick" / "peers" / "common"
+            workers[key] = Worker([str(python), str(script)], import_folder=common, standin=known.standin)
+        found.append(Peer(known, workers[key]))
     return found
 
 
@@ -299,13 +327,14 @@ def _explain_missing(root: Path, method: PeerMethod) -> str:
     return f"{method.worker} is not installed: `make peers` in a checkout of Tenfold"
 
 
-def build_environment(home: Path, import_folder: Path | None = None) -> dict[str, str]:
-    """Returns the environment of a worker: an empty home, no proxies, no keys, and the `OFFLINE_SETTINGS`."""
+def build_environment(home: Path, import_folder: Path | None = None, *, standin: str = SENTENCES) -> dict[str, str]:
+    """Returns the environment of a worker: an empty home, no proxies, no keys, its stand-in, the `OFFLINE_SETTINGS`."""
     variables = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "SYSTEMROOT") if name in os.environ}
     python = {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"} | (
         {"PYTHONPATH": str(import_folder)} if import_folder else {}
     )
-    return {**variables, **OFFLINE_SETTINGS, **python, "HOME": str(home), "TMPDIR": str(home)}
+    own = {"HOME": str(home), "TMPDIR": str(home), "PEER_STANDIN": standin}
+    return {**variables, **OFFLINE_SETTINGS, **python, **own}
 
 
 def _end_process(process: subprocess.Popen[bytes], home: Path) -> None:

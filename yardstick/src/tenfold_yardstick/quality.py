@@ -25,13 +25,13 @@ from tenfold.testing.validity import Gate
 from tenfold_yardstick import future_recall
 from tenfold_yardstick.cases import Case
 from tenfold_yardstick.future_recall import (
-    TOLERANCE,
     FoundFacts,
     NeededFact,
     RecallScore,
     build_search,
     find_by_search,
     find_needed_facts,
+    is_over_budget,
     score_result,
 )
 from tenfold_yardstick.gates import GateCounts, check_cuts, find_failures_within
@@ -162,7 +162,7 @@ def score_method(prepared_case: PreparedCase, method: Method, size: TargetSize) 
 def _score_probes(
     score: ProbeScore, result: MethodResult, prepared_case: PreparedCase, planting_method: Method | None
 ) -> ProbeScore:
-    over = result.tokens > score.budget * TOLERANCE
+    over = is_over_budget(score.method, result.tokens, score.budget)
     view, past = IndexedView(result.messages), prepared_case.case.past
     failed: dict[Gate, int] = {}
     for each in find_failures_within(past, result.messages, score.budget):
@@ -192,7 +192,7 @@ def _score_planted_rules(planted_rules: PlantedRules, method: Method, score: Pro
     view = IndexedView(())
     with suppress(UnableError):
         result = compact_in_rounds(method, planted_rules.messages, budget=score.budget, rounds=score.rounds)
-        view = IndexedView(result.messages) if result.tokens <= score.budget * TOLERANCE else view
+        view = view if is_over_budget(score.method, result.tokens, score.budget) else IndexedView(result.messages)
     return {probe.place: (int(judge(probe, view) == "present"), 1) for probe in planted_rules.probes}
 
 

@@ -6,12 +6,13 @@ The cells are plain text, so a terminal, Markdown and HTML can each draw them in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from tenfold.config.policies import POLICIES
 from tenfold.testing.identifier_finder import IDENTIFIER_KINDS
+from tenfold.testing.methods import BASELINES
 from tenfold.testing.probes import PROBE_KINDS as PROBED
 from tenfold.testing.probes import ProbeKind
 from tenfold.testing.probes.planted_rules import PLACES
@@ -20,6 +21,8 @@ from tenfold_yardstick.future_recall import RecallScore
 from tenfold_yardstick.gates import LEAST_SUMMARY
 from tenfold_yardstick.gold_answers import AnswerCounts
 from tenfold_yardstick.intervals import Interval, compute_area_interval, compute_lead_interval, draw_resamples
+from tenfold_yardstick.methods import CONTROLS
+from tenfold_yardstick.peers import NAMES, NAMES_SUFFIX, SENTENCES
 from tenfold_yardstick.question_search import EvidenceHits
 from tenfold_yardstick.reading.scoring import ReadingScores
 from tenfold_yardstick.replay import Replays
@@ -29,11 +32,13 @@ from tenfold_yardstick.scores import (
     average_area,
     average_refetch,
     compute_answered_share,
+    compute_file_areas,
     compute_method_area,
     count_asked,
     count_stale,
     get_area_budgets,
     get_early,
+    get_file,
     get_present,
     get_within,
     group_by_method,
@@ -51,6 +56,10 @@ OURS = "tenfold"
 REAL_SUMMARY = "real-summary"
 RULE_KINDS: tuple[ProbeKind, ...] = ("constraint", "correction")
 """The kinds of what users said has to hold."""
+_CONTROL_NOTE = (
+    " Three rows are no methods and have no place: `name-list` fills the budget with the names of the past and has not "
+    "one sentence, `empty-view` has the system prompt alone, and `full-past` has everything, whatever the budget."
+)
 _BLANK = "-"
 _K = 1_000
 
@@ -76,6 +85,8 @@ def build_tables(quality: Quality) -> list[Table]:
     """Returns every table that has rows: the headline first, and what could not run last."""
     found = [
         build_headline(quality),
+        build_standin_table(quality),
+        build_file_table(quality),
         build_age_table(quality),
         build_kind_table(quality),
         build_real_summary_table(quality),
@@ -92,7 +103,7 @@ def build_tables(quality: Quality) -> list[Table]:
 def build_headline(quality: Quality) -> Table:
     """Returns future-use recall by method, best first: the area with its interval, and the score at each budget."""
     scores, area_scores = group_by_method(select_plain(quality)), group_by_method(select_area_scores(quality))
-    resamples = draw_resamples(r.session for r in quality.recall)
+    resamples = draw_resamples(r.session for r in select_area_scores(quality))
     rows = []
     for name, found in sorted(
         scores.items(), key=lambda item: -compute_method_area(area_scores.get(item[0], ()), get_present)
@@ -122,7 +133,7 @@ def build_headline(quality: Quality) -> Table:
         "method",
         "area",
         "95 %",
-        "mean of cuts",
+        "mean of files",
         "with search",
         "asked early",
         *budgets,
@@ -143,6 +154,8 @@ def _describe_headline(quality: Quality) -> str:
         "above its budget scores 0, and so does none. The interval comes from resampled sessions. A cut counts at a "
         f"budget below its past's size: {each}; at any size {_describe_places(quality.recall)}."
     )
+    if CONTROLS.keys() & set(quality.methods):
+        note += _CONTROL_NOTE
     found = compute_lead(quality)
     if found is None:
         return note
@@ -169,19 +182,65 @@ class Lead(Struct, frozen=True):
 def compute_lead(quality: Quality, names: Iterable[str] = ()) -> Lead | None:
     """Returns the lead over the best of the methods named, by default of all that are not Tenfold's.
 
-    Returns None if either side is missing.
+    Returns None if either side is missing, or if no resample has facts for both.
     """
     found = {
         name: scores for name, scores in group_by_method(select_area_scores(quality)).items() if is_measured(scores)
     }
-    compared = set(names) or {name for name in found if name != OURS and name not in POLICIES}
+    compared = set(names) or {name for name in found if name != OURS and name not in POLICIES and name not in CONTROLS}
     others = {name: compute_method_area(scores, get_present) for name, scores in found.items() if name in compared}
     if OURS not in found or not others:
         return None
     best = max(others, key=lambda name: (others[name], name))
-    return Lead(
-        best, compute_lead_interval(found[OURS], found[best], draw_resamples(r.session for r in quality.recall))
+    resamples = draw_resamples(r.session for r in select_area_scores(quality))
+    margin = compute_lead_interval(found[OURS], found[best], resamples)
+    return Lead(best, margin) if margin is not None else None
+
+
+def build_standin_table(quality: Quality) -> Table:
+    """Returns the area of each peer that summarizes with either stand-in for its model, and the difference."""
+    scores = {n: own for n, own in group_by_method(select_area_scores(quality)).items() if is_measured(own)}
+    areas = {name: compute_method_area(own, get_present) for name, own in scores.items()}
+    pairs = {name: (areas[name], areas[name + NAMES_SUFFIX]) for name in areas if name + NAMES_SUFFIX in areas}
+    rows: list[tuple[str, ...]] = [
+        (name, f"{plain:.3f}", f"{named:.3f}", f"{named - plain:+.3f}")
+        for name, (plain, named) in sorted(pairs.items(), key=lambda item: -max(item[1]))
+    ]
+    own = f" `{OURS}` has {areas[OURS]:.3f}; no stand-in writes for it." if OURS in areas else ""
+    note = (
+        "The area where the stand-in for the model quotes sentences, and where it lists names and nothing else. A real "
+        f"model does neither, so what it would give may lie anywhere near.{own}"
     )
+    columns = ("method", SENTENCES, NAMES, "difference")
+    return Table("How much the stand-in for a model decides", columns, rows, note)
+
+
+def build_file_table(quality: Quality) -> Table:
+    """Returns the area for the sessions of each file: `tenfold` beside the best peer, the best baseline and names."""
+    scores = {n: own for n, own in group_by_method(select_area_scores(quality)).items() if is_measured(own)}
+    areas = {name: compute_file_areas(own, get_present) for name, own in scores.items()}
+    groups = {
+        OURS: [name for name in areas if name == OURS],
+        "best other project": [name for name in areas if "/" in name],
+        "best baseline": [name for name in areas if name in BASELINES],
+        **{name: [name] for name in CONTROLS if name in areas},
+    }
+    shown = {title: names for title, names in groups.items() if names}
+    needed = {(r.session, r.cut): r.needed for r in select_area_scores(quality)}
+    rows = []
+    for file in dict.fromkeys(get_file(session) for session, _ in needed):
+        own = {place: count for place, count in needed.items() if get_file(place[0]) == file}
+        cells = (_format_best({n: areas[n][file] for n in names if file in areas[n]}) for names in shown.values())
+        rows.append((file, str(len({session for session, _ in own})), str(sum(own.values())), *cells))
+    note = "Over those of the budgets that a past exceeds. Of a group, the method that is best on this file."
+    return Table("Future-use recall by file", ("file", "sessions", "facts", *shown), rows, note)
+
+
+def _format_best(areas: Mapping[str, float]) -> str:
+    if not areas:
+        return _BLANK
+    best = max(areas, key=lambda name: areas[name])
+    return f"{areas[best]:.3f}" + f" {best}" * (len(areas) > 1)
 
 
 def build_age_table(quality: Quality) -> Table:
@@ -394,5 +453,5 @@ def _format_share(value: float | None, digits: int = 3) -> str:
     return _BLANK if value is None else f"{value:.{digits}f}"
 
 
-def _format_interval(interval: Interval) -> str:
-    return f"{interval.low:.2f} to {interval.high:.2f}"
+def _format_interval(interval: Interval | None) -> str:
+    return _BLANK if interval is None else f"{interval.low:.2f} to {interval.high:.2f}"

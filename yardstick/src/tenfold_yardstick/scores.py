@@ -145,10 +145,20 @@ def compute_method_area(scores: Sequence[RecallScore], count: FactCounter) -> fl
     )
 
 
+def get_file(session: str) -> str:
+    """Returns the file that a session is of. The sessions of one file are of one kind."""
+    return session.partition("#")[0]
+
+
+def compute_file_areas(scores: Sequence[RecallScore], count: FactCounter) -> dict[str, float]:
+    """Returns the area for the sessions of each file, over the budgets that their pasts exceed."""
+    files = dict.fromkeys(get_file(r.session) for r in scores)
+    return {file: compute_method_area([r for r in scores if get_file(r.session) == file], count) for file in files}
+
+
 def average_area(scores: Sequence[RecallScore], count: FactCounter) -> float:
-    """Returns the mean of the cases' own areas. Every case weighs the same, however many facts it needed."""
-    cuts = dict.fromkeys((r.session, r.cut) for r in scores)
-    areas = [compute_method_area([r for r in scores if (r.session, r.cut) == cut], count) for cut in cuts]
+    """Returns the mean of the files' areas. A file weighs the same however many sessions it holds."""
+    areas = compute_file_areas(scores, count).values()
     return sum(areas) / len(areas) if areas else 0.0
 
 

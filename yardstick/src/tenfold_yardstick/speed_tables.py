@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import statistics
 
+from tenfold_yardstick.peers import PEERS
 from tenfold_yardstick.speed import COMPARISON_LENGTH, Speed, TurnTiming
 from tenfold_yardstick.tables import Table, format_seconds
 
 _BLANK = "-"
+_COUNTED = {peer.name: peer.counts for peer in PEERS}
+"""Of what each peer counts the tokens in a turn. Tenfold remembers what it counted before."""
 
 
 def build_tables(speed: Speed) -> list[Table]:
@@ -35,15 +38,21 @@ def build_turn_table(speed: Speed) -> Table:
         return (one is None or bool(one.unable), one.seconds if one else 0.0)
 
     rows: list[tuple[str, ...]] = [
-        (*name, *(_format_turn(found.get((*name, n))) for n in lengths)) for name in sorted(names, key=rank_method)
+        (*name, _COUNTED.get(name[0], "what is new"), *(_format_turn(found.get((*name, n))) for n in lengths))
+        for name in sorted(names, key=rank_method)
     ]
-    notes = [f"The median of turns in which nothing is compacted. The longest at {at:,}: {_format_longest(speed, at)}."]
+    opening = (
+        "The median of turns in which nothing is compacted, after one that warms up. All leave the messages as they "
+        "were; of what each counts the tokens differs, and only rows with the same do equal work. "
+        f"The longest at {at:,}: {_format_longest(speed, at)}."
+    )
+    notes = [opening]
     ratios = compute_speedups(speed)
     if ratios:
         ratio_texts = ", ".join(f"{name} ({way}) {_format_ratio(ratio)} it" for (name, way), ratio in ratios.items())
         notes.append(f"Median peer at {at:,}: {format_seconds(compute_peer_median(speed))}; {ratio_texts}.")
     notes += [f"{t.method} cannot: {t.unable}." for t in speed.turns if t.unable and t.messages == at]
-    return Table("A turn", ("method", "way", *(f"{n:,}" for n in lengths)), rows, " ".join(notes))
+    return Table("A turn", ("method", "way", "counts", *(f"{n:,}" for n in lengths)), rows, " ".join(notes))
 
 
 def get_compared_length(speed: Speed) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tenfold.testing.probes.kinds import PROBE_KINDS
@@ -17,18 +17,24 @@ from tenfold_yardstick.method_comparison import (
     count_planted_rules,
     count_probes,
     find_overflowing,
+    find_place,
     get_group,
     get_turn_seconds,
     list_windows,
     select_complete,
 )
+from tenfold_yardstick.methods import CONTROLS
+from tenfold_yardstick.peers import NAMES_SUFFIX
 from tenfold_yardstick.quality_report import OURS, Yardstick, compute_lead
 from tenfold_yardstick.question_search import DEPTHS
 from tenfold_yardstick.replay import Replays, SessionReplay, compute_cached_share
 from tenfold_yardstick.scores import (
     Quality,
+    average_area,
     average_refetch,
+    compute_method_area,
     get_area_budgets,
+    get_file,
     get_present,
     group_by_method,
     is_measured,
@@ -42,6 +48,8 @@ from tenfold_yardstick.tables import Table
 
 _K = 1_000
 _DOLLARS, _SHARE, _PERCENT, _COUNT = "${:,.2f}", "{:.3f}", "{:.1%}", "{:,.0f}"
+_WEAKNESS = "Future-use recall counts words that are left, and does not show whether anybody could go on from them"
+_NAME_LIST = "name-list"
 _BEHIND_TITLE = "Where another method is better"
 _FAIRNESS_NOTE = (
     " In replays it is compared only with methods that played every session and sent no request larger than the window:"
@@ -79,15 +87,19 @@ def write_verdict(yardstick: Yardstick) -> list[str]:
     if yardstick.quality is None or OURS not in compute_areas(yardstick.quality):
         return []
     area_by_method = compute_areas(yardstick.quality)
-    place = list(area_by_method).index(OURS) + 1
+    place, methods = find_place(area_by_method)
     cuts = len({(r.session, r.cut) for r in select_area_scores(yardstick.quality)})
     sessions = len({r.session for r in select_area_scores(yardstick.quality)})
     first = "is first" if place == 1 else f"is number {place}"
-    opening = (
-        f"By future-use recall, Tenfold's policy `{OURS}` {first} of {len(area_by_method)} methods: an area of "
-        f"{area_by_method[OURS]:.3f} over {_format_count(cuts, 'cut')} of {_format_count(sessions, 'session')}."
-    )
-    sentences = [opening]
+    sentences = [
+        _WEAKNESS + _describe_names(yardstick.quality),
+        (
+            f"By this count, Tenfold's policy `{OURS}` {first} of {methods} methods: an area of "
+            f"{area_by_method[OURS]:.3f} over {_format_count(cuts, 'cut')} of {_format_count(sessions, 'session')}."
+        ),
+        *_describe_file_mean(yardstick.quality),
+        *_describe_standins(area_by_method),
+    ]
     for group, title in (("peer", "the best of the other projects"), ("baseline", "the best of the simple baselines")):
         best = next((name for name in area_by_method if get_group(name) == group), None)
         if best is not None:
@@ -107,15 +119,67 @@ def write_verdict(yardstick: Yardstick) -> list[str]:
     return sentences
 
 
+def _describe_names(quality: Quality) -> str:
+    """Says how a bare list of names does by the count, if it was measured."""
+    scores = group_by_method(select_area_scores(quality))
+    own, names = (scores.get(name, []) for name in (OURS, _NAME_LIST))
+    if not names:
+        return "."
+    shares = {
+        budget: [pool_share([r for r in each if r.budget == budget], get_present) for each in (own, names)]
+        for budget in get_area_budgets(quality)
+    }
+    above = [f"{budget / _K:g}k" for budget, (ours, listed) in shares.items() if listed > ours]
+    area = compute_method_area(names, get_present)
+    return (
+        f": a bare list of names has {area:.3f}" + f", and more than `{OURS}` at {', '.join(above)}" * bool(above) + "."
+    )
+
+
+def _describe_file_mean(quality: Quality) -> list[str]:
+    """Says how Tenfold does where each file weighs the same, if there are several."""
+    files: dict[str, set[str]] = {}
+    for score in select_area_scores(quality):
+        files.setdefault(get_file(score.session), set()).add(score.session)
+    if len(files) < 2:
+        return []
+    areas = compute_areas(quality, average_area)
+    place, _ = find_place(areas)
+    largest = max(files, key=lambda file: len(files[file]))
+    where = "first" if place == 1 else f"number {place}"
+    most = _format_count(len(files[largest]), "session")
+    return [
+        (
+            f"Where each of the {len(files)} files weighs the same, so that the {most} of `{largest}` do not decide, "
+            f"it is {where} with {areas[OURS]:.3f}."
+        )
+    ]
+
+
+def _describe_standins(areas: Mapping[str, float]) -> list[str]:
+    """Says how far the stand-in for a model moves the other projects, if two were measured."""
+    moved = {n: areas[n + NAMES_SUFFIX] - areas[n] for n in areas if n + NAMES_SUFFIX in areas}
+    if not moved:
+        return []
+    most = max(moved, key=lambda name: abs(moved[name]))
+    return [
+        (
+            f"The stand-in that replaces a model in the other projects moves them by up to {abs(moved[most]):.3f} "
+            f"(`{most}`, {areas[most]:.3f} or {areas[most + NAMES_SUFFIX]:.3f}); each has the place of its better area."
+        )
+    ]
+
+
 def _describe_lead(quality: Quality, best: str, title: str) -> str:
     """Says by how much Tenfold leads, and how sure that is."""
     found = compute_lead(quality, (best,))
-    assert found is not None
+    if found is None:
+        return f"The best of them is {title}, `{best}`; too few sessions say by how much."
     margin = found.margin
     way = "above" if margin.value > 0 else "below"
     return (
-        f"That is {abs(margin.value):.3f} {way} {title}, `{best}` ({100 * CONFIDENCE:.0f} % interval of the difference "
-        f"{margin.low:+.3f} to {margin.high:+.3f}, sessions resampled)."
+        f"`{OURS}` is {abs(margin.value):.3f} {way} {title}, `{best}` ({100 * CONFIDENCE:.0f} % interval of the "
+        f"difference {margin.low:+.3f} to {margin.high:+.3f}, sessions resampled)."
     )
 
 
@@ -157,7 +221,10 @@ def list_rankings(yardstick: Yardstick) -> Iterator[MethodRanking]:
             if yardstick.search
         ),
     ]
-    yield from (one for one in found if OURS in one.values and len(one.values) > 1)
+    for one in found:
+        values = {name: value for name, value in one.values.items() if name not in CONTROLS}
+        if OURS in values and len(values) > 1:
+            yield one._replace(values=values)
 
 
 def _rank_by_recall(quality: Quality) -> Iterator[MethodRanking]:

@@ -37,6 +37,7 @@ from tenfold_yardstick.gold_answers import GOLD_BUDGET, Quiz, count_answers
 from tenfold_yardstick.gold_answers import build_tables as gold_tables
 from tenfold_yardstick.method_comparison import get_replay_name, get_score_name
 from tenfold_yardstick.methods import ALL, get_methods
+from tenfold_yardstick.peers import STANDINS
 from tenfold_yardstick.players import PREFIX_TOKENS, build_recording, get_player_factories
 from tenfold_yardstick.quality import BUDGETS, measure_quality
 from tenfold_yardstick.quality_report import Yardstick, build_tables
@@ -100,7 +101,7 @@ def run_quality(  # noqa: PLR0913 - a parameter for each option
     """
     check_page(html, force=force)
     sizes, round_counts = parse_sizes(budgets), parse_rounds(rounds)
-    own_names, peer_methods = parse_methods(methods_)
+    own_names, peer_methods = parse_methods(methods_, standins=STANDINS)
     own_names = [get_score_name(name) for name in own_names]
     get_methods(own_names)
     cases = [case for one in read_conversations(files, format) for case in find_cuts(one)]

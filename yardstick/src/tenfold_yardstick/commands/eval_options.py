@@ -14,7 +14,7 @@ from tenfold.apps.cli.source_files import find_sources, parse_path
 from tenfold.errors import UnknownFormat, UsageError
 from tenfold_yardstick.cases import EvalSession, name_files, read_sessions
 from tenfold_yardstick.methods import ALL
-from tenfold_yardstick.peers import PEERS, Peer, get_peers
+from tenfold_yardstick.peers import PEERS, SENTENCES, Peer, get_peers
 from tenfold_yardstick.quality_report import OURS
 from tenfold_yardstick.tables import Table
 
@@ -55,16 +55,17 @@ def print_result(result: msgspec.Struct, tables: Iterable[Table], *, json: bool)
         show()
 
 
-def parse_methods(text: str) -> tuple[list[str], list[Peer]]:
+def parse_methods(text: str, *, standins: Sequence[str] = (SENTENCES,)) -> tuple[list[str], list[Peer]]:
     """Parses comma-separated names into names of methods (Tenfold's and those made by hand) and peers.
 
-    Raises `UsageError` if nothing is named, or for an unknown peer.
+    A peer that summarizes is returned once for each stand-in. Raises `UsageError` if nothing is named, or for an
+    unknown peer.
     """
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise UsageError("no method is named: give `all`, or names with commas, as in tenfold,keep-last")
     peer_names = [name for name in names if "/" in name or name in _PEER_NAMES]
-    peer_methods = get_peers([] if ALL_PEERS in peer_names else peer_names) if peer_names else []
+    peer_methods = get_peers(() if ALL_PEERS in peer_names else peer_names, standins=standins) if peer_names else []
     return [name for name in names if name not in peer_names], peer_methods
 
 

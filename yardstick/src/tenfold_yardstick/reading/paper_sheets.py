@@ -20,7 +20,7 @@ from tenfold_yardstick.reading.judge import GRADE_RULES, JudgingSheet, build_she
 from tenfold_yardstick.reading.question_files import ReadingCase
 from tenfold_yardstick.reading.readers import parse_answers, parse_lookups, render_lookups, render_questions
 from tenfold_yardstick.reading.recorded_writer import PendingAsk, RecordedText
-from tenfold_yardstick.reading.recordings import RecordedReading, Recordings
+from tenfold_yardstick.reading.recordings import RecordedReading, Recordings, identify_reading
 from tenfold_yardstick.reading.scoring import Examination, find_ungraded, find_unread
 
 KEY_FILE, JUDGE_FOLDER, ASKS_FOLDER = "key.json", "judge", "asks"
@@ -89,12 +89,13 @@ def import_sheets(
             continue
         _answer_lookups(folder / name, case)
         for recall, text in _read_answers(folder / name):
-            for question, answer in parse_answers(text, case.questions).items():
+            answers = parse_answers(text, case.questions)
+            for question, answer in answers.items():
                 grade = grades.get((entry.session, question, answer))
-                people = (names.reader, names.judge if grade is not None else "", date)
+                origin = (names.reader, names.judge if grade is not None else "", date, identify_reading(answers))
                 for place in entry.made_by:
                     recordings.add(
-                        RecordedReading(entry.session, *place, recall, entry.hash, question, answer, grade, *people)
+                        RecordedReading(entry.session, *place, recall, entry.hash, question, answer, grade, *origin)
                     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,10 +22,14 @@ TEXTS_FILE = "texts.jsonl"
 Line = TypeVar("Line", bound=Struct)
 _Place = tuple[str, str, float, int, bool, str]
 """Session, method, size, rounds, with recall or not, and question."""
+_NAME_LENGTH = 16
 
 
 class RecordedReading(Struct, frozen=True, omit_defaults=True):
-    """One answer to one question from one view. `view` is the view's hash. `grade` None: not yet graded."""
+    """One answer to one question from one view. `view` is the view's hash. `grade` None: not yet graded.
+
+    `reading` tells the readings of one view apart: `identify_reading` makes it.
+    """
 
     session: str
     method: str
@@ -38,18 +43,37 @@ class RecordedReading(Struct, frozen=True, omit_defaults=True):
     reader: str = ""
     judge: str = ""
     date: str = ""
+    reading: str = ""
+
+    @property
+    def place(self) -> _Place:
+        """What was read, whichever view it was."""
+        return self.session, self.method, self.size, self.rounds, self.recall, self.question
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Tells the answer from those of other readings of the same view."""
+        return self.view, self.reading, self.reader, self.answer
+
+
+class GradedAnswer(Struct, frozen=True):
+    """The answer of one reading, and the grades that judges gave it, lowest first. There are none before one did."""
+
+    recorded: RecordedReading
+    grades: tuple[float, ...]
 
 
 class Recordings:
-    """What a folder holds: an answer for each question, view and method, and the texts of writers by their Ask's hash.
+    """What a folder holds: the answers to each question, and the texts of writers by their Ask's hash.
 
-    Where an answer is added again for the same view, the later one counts.
+    Nothing replaces anything: a second reading of a view stays beside the first, and so does a second grade of an
+    answer. A grade completes the answer that had none, and the same line twice is one.
     """
 
     def __init__(self, readings: Iterable[RecordedReading] = (), texts: Iterable[RecordedText] = ()) -> None:
-        self._readings: dict[tuple[_Place, str], RecordedReading] = {}
-        self._by_view: dict[tuple[str, str, bool, str], RecordedReading] = {}
-        self._graded: dict[tuple[str, str, str], RecordedReading] = {}
+        self._readings: dict[tuple[_Place, tuple[str, ...]], RecordedReading] = {}
+        self._by_view: dict[tuple[str, str, bool, str], dict[tuple[str, ...], RecordedReading]] = {}
+        self._gradings: dict[tuple[str, str, str], dict[tuple[str, float], None]] = {}
         self._places: set[_Place] = set()
         self._texts: dict[str, RecordedText] = {}
         for reading in readings:
@@ -62,44 +86,59 @@ class Recordings:
         return {key: recorded.text for key, recorded in self._texts.items()}
 
     def add(self, reading: RecordedReading) -> None:
-        """Adds one answer. One that says nothing has the grade 0."""
-        if reading.grade is None and is_unknown(reading.answer):
-            reading = replace(reading, grade=0.0)
-        place = (reading.session, reading.method, reading.size, reading.rounds, reading.recall, reading.question)
-        self._places.add(place)
-        self._readings[place, reading.view] = reading
-        self._by_view[reading.session, reading.view, reading.recall, reading.question] = reading
-        if reading.grade is not None:
-            self._graded[reading.session, reading.question, reading.answer] = reading
+        """Adds one answer, or a grade of one. An answer that says nothing has the grade 0, without a judge."""
+        judge, grade = ("", 0.0) if is_unknown(reading.answer) else (reading.judge, reading.grade)
+        if grade is not None:
+            self._gradings.setdefault(_get_answer_key(reading), {})[judge, grade] = None
+        reading = replace(reading, grade=None, judge="")
+        self._places.add(reading.place)
+        self._readings.setdefault((reading.place, reading.key), reading)
+        text = (reading.session, reading.view, reading.recall, reading.question)
+        self._by_view.setdefault(text, {}).setdefault(reading.key, reading)
 
     def add_texts(self, texts: Iterable[RecordedText]) -> None:
         """Adds what writers wrote."""
         self._texts |= {recorded.ask: recorded for recorded in texts}
 
-    def find(self, view: ReadView, question: str, *, recall: bool) -> RecordedReading | None:
-        """Returns the answer that was given from this very view, by whichever method it was made.
+    def find_answers(self, view: ReadView, question: str, *, recall: bool) -> list[GradedAnswer]:
+        """Returns the answer of each reading of this very view, by whichever method it was made.
 
-        It has the grade that the same answer got anywhere.
+        It has all grades that the same answer got anywhere.
         """
-        found = self._by_view.get((view.session, view.hash, recall, question))
-        return self._with_grade(found) if found is not None else None
+        found = self._by_view.get((view.session, view.hash, recall, question), {})
+        return [GradedAnswer(each, tuple(sorted(g for _, g in self._list_gradings(each)))) for each in found.values()]
+
+    def list_judges(self, reading: RecordedReading) -> list[str]:
+        """Returns who graded this answer."""
+        return [judge for judge, _ in self._list_gradings(reading) if judge]
 
     def is_stale(self, view: ReadView, question: str, *, recall: bool) -> bool:
         """Tells whether the question was answered only from another view of the same method, size and rounds."""
-        place = (view.session, view.method, view.size, view.rounds, recall, question)
-        return self.find(view, question, recall=recall) is None and place in self._places
+        wanted = (view.session, view.method, view.size, view.rounds, recall, question)
+        has_answer = bool(self.find_answers(view, question, recall=recall))
+        return not has_answer and wanted in self._places
 
     def write_to(self, folder: Path) -> None:
-        """Writes everything to the files of a folder, sorted. Raises what `write_output` raises."""
-        readings = [self._with_grade(self._readings[key]) for key in sorted(self._readings)]
-        _write_lines(folder / READINGS_FILE, readings)
+        """Writes everything to the files of a folder, sorted, with a line for each grade. Raises as `write_output`."""
+        lines: list[RecordedReading] = []
+        for key in sorted(self._readings):
+            reading = self._readings[key]
+            gradings = sorted(self._list_gradings(reading))
+            lines += [replace(reading, grade=grade, judge=judge) for judge, grade in gradings] or [reading]
+        _write_lines(folder / READINGS_FILE, lines)
         _write_lines(folder / TEXTS_FILE, [self._texts[key] for key in sorted(self._texts)])
 
-    def _with_grade(self, reading: RecordedReading) -> RecordedReading:
-        same = self._graded.get((reading.session, reading.question, reading.answer))
-        if reading.grade is not None or same is None:
-            return reading
-        return replace(reading, grade=same.grade, judge=same.judge)
+    def _list_gradings(self, reading: RecordedReading) -> Iterable[tuple[str, float]]:
+        return self._gradings.get(_get_answer_key(reading), ())
+
+
+def identify_reading(answers: Mapping[str, str]) -> str:
+    """Returns a name for the reading that gave these answers. Taking the same answers twice gives the same name."""
+    return sha256(msgspec.json.encode(sorted(answers.items()))).hexdigest()[:_NAME_LENGTH]
+
+
+def _get_answer_key(reading: RecordedReading) -> tuple[str, str, str]:
+    return reading.session, reading.question, reading.answer
 
 
 def load_recordings(folder: Path) -> Recordings:

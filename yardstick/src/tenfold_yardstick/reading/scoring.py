@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from tenfold_yardstick.players import MODEL_SUFFIX
 from tenfold_yardstick.reading.judge import Judge, build_sheets
 from tenfold_yardstick.reading.question_files import ReadingCase
 from tenfold_yardstick.reading.readers import Reader
-from tenfold_yardstick.reading.recordings import RecordedReading, Recordings
+from tenfold_yardstick.reading.recordings import RecordedReading, Recordings, identify_reading
 from tenfold_yardstick.reading.views import ReadView
 
 _CONCURRENT_CALLS = 4
@@ -28,7 +29,8 @@ _CONCURRENT_CALLS = 4
 class AnswerScore(Struct, frozen=True, omit_defaults=True):
     """How one question was answered from one view. `grade` None: it was not read, not graded, or `is_stale`.
 
-    `is_stale` means that it was read only from an older view of the same method.
+    `grade` is the mean over the readings of the view, `readings` their number, and `grades` what all judges gave them,
+    lowest first. `is_stale` means that it was read only from an older view of the same method.
     """
 
     session: str
@@ -41,6 +43,8 @@ class AnswerScore(Struct, frozen=True, omit_defaults=True):
     third: str
     grade: float | None = None
     is_stale: bool = False
+    grades: tuple[float, ...] = ()
+    readings: int = 0
 
 
 class ReadingScores(Struct, frozen=True):
@@ -95,7 +99,7 @@ def find_unread(work: Examination) -> list[tuple[ReadView, bool]]:
     found: dict[tuple[str, str, bool], tuple[ReadView, bool]] = {}
     for view, recall in work.places:
         questions = work.cases[view.session].questions
-        if any(work.recordings.find(view, question.id, recall=recall) is None for question in questions):
+        if not all(work.recordings.find_answers(view, question.id, recall=recall) for question in questions):
             found.setdefault((view.session, view.hash, recall), (view, recall))
     return list(found.values())
 
@@ -123,8 +127,11 @@ def _record_answers(work: Examination, reader: str, text: tuple[str, str, bool],
     for view, recall in work.places:
         if (view.session, view.hash, recall) == text:
             place = (view.session, view.method, view.size, view.rounds, recall, view.hash)
+            name = identify_reading(answers)
             for question, answer in answers.items():
-                work.recordings.add(RecordedReading(*place, question, answer, reader=reader, date=work.date))
+                work.recordings.add(
+                    RecordedReading(*place, question, answer, reader=reader, date=work.date, reading=name)
+                )
 
 
 def _read_view(reader: Reader, case: ReadingCase, view: ReadView, *, can_look_up: bool) -> dict[str, str]:
@@ -162,31 +169,37 @@ def find_ungraded(work: Examination) -> Iterator[RecordedReading]:
     """Yields the recorded answers from these views that need a judge and have no grade."""
     for view, recall in work.places:
         for question in work.cases[view.session].questions:
-            found = work.recordings.find(view, question.id, recall=recall)
-            if found is not None and found.grade is None:
-                yield found
+            for answer in work.recordings.find_answers(view, question.id, recall=recall):
+                if not answer.grades:
+                    yield answer.recorded
 
 
 def score_readings(work: Examination, failures: Sequence[str] = ()) -> ReadingScores:
     """Returns the scores of all views from what is recorded, without asking a model."""
-    found = [
-        (view, recall, question, work.recordings.find(view, question.id, recall=recall))
-        for view, recall in work.places
-        for question in work.cases[view.session].questions
-    ]
     scores: list[AnswerScore] = []
-    for view, recall, question, reading in found:
-        grade = reading.grade if reading is not None else None
-        is_stale = work.recordings.is_stale(view, question.id, recall=recall)
+    readings: list[RecordedReading] = []
+    for view, recall in work.places:
         place = (view.session, view.method, view.size, view.rounds, recall)
-        scores.append(AnswerScore(*place, question.id, question.category, question.third, grade, is_stale))
-    readings = [reading for *_, reading in found if reading is not None]
+        for question in work.cases[view.session].questions:
+            found = work.recordings.find_answers(view, question.id, recall=recall)
+            readings += [answer.recorded for answer in found]
+            is_stale = work.recordings.is_stale(view, question.id, recall=recall)
+            scored = AnswerScore(*place, question.id, question.category, question.third, is_stale=is_stale)
+            scores.append(_average_readings(scored, [answer.grades for answer in found if answer.grades]))
     return ReadingScores(
         __version__,
         get_counter().name,
         tuple(replace(view, text="") for view in work.views),
         tuple(scores),
         tuple(sorted({reading.reader for reading in readings if reading.reader})),
-        tuple(sorted({reading.judge for reading in readings if reading.judge})),
+        tuple(sorted({judge for reading in readings for judge in work.recordings.list_judges(reading)})),
         tuple(failures),
     )
+
+
+def _average_readings(score: AnswerScore, grades: Sequence[tuple[float, ...]]) -> AnswerScore:
+    """Returns the score with the mean over the readings, each with the grades of its judges."""
+    if not grades:
+        return score
+    mean = sum(sum(each) / len(each) for each in grades) / len(grades)
+    return replace(score, grade=mean, grades=tuple(sorted(chain.from_iterable(grades))), readings=len(grades))

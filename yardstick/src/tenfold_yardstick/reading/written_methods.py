@@ -25,7 +25,7 @@ from tenfold.testing.methods import (
     take_fitting_steps,
 )
 from tenfold.testing.probes.kinds import ChatMessage
-from tenfold_yardstick.methods import ALL, SUMMARY_TEXT
+from tenfold_yardstick.methods import ALL, CONTROLS, SUMMARY_TEXT
 from tenfold_yardstick.players import MODEL_SUFFIX
 from tenfold_yardstick.reading.recorded_writer import RecordedWriter
 
@@ -132,6 +132,7 @@ def get_reading_methods(names: Sequence[str], writer: RecordedWriter) -> list[Me
     known[CLASSIC] = WrittenSummary(writer, CLASSIC, CLASSIC_PROMPT, 1 / 2)
     known[PLAIN] = WrittenSummary(writer, PLAIN, PLAIN_PROMPT, 3 / 4)
     known["keep-last"] = BASELINES["keep-last"]
+    known |= CONTROLS
     unknown = [name for name in names if name != ALL and name not in known]
     if unknown:
         raise UsageError(f"no method is called {unknown[0]!r}; there are {ALL}, {', '.join(known)} and the peers")
