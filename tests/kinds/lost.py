@@ -11,6 +11,4 @@ LOST: dict[tuple[str, str], str] = {
     ("pasted_law", "rules"): "a numbered licence after a full stop is taken for the user's words",
     ("tutoring", "rules"): "a need with a date is taken for a rule",
     ("voice_notes", "rules"): "one word makes a rule of a dictation about something else",
-    ("data_analysis", "rows"): "rows compete without their header",
-    ("fenced_advice", "fence"): "a command in a fence is told as a call without a result",
 }

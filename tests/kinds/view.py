@@ -169,6 +169,7 @@ def list_torn(view: View) -> list[str]:
     for left, right in sides:
         for place in find_all(left, plain):
             after = _UP_TO_END.match(plain[place + len(left) :][:9])[0]  # type: ignore[index] # it matches anything
+            after = after.partition("[")[0].rstrip()
             if left + after not in source and not after.lstrip().startswith(("...", "…", "[")):
                 found.add(f"{left} /{after}")
         begins = [plain[place - 5 : place] for place in find_all(right, plain)]

@@ -227,7 +227,9 @@ def test_what_the_facts_hold_already_is_not_told_again() -> None:
         make_answer("Understood."),
     ]
     told = write_story(list(enumerate(history)), budget=1_000, count=estimate_tokens, told=f"- {rule}\n- {other}")
-    assert told == f"[0] User: Hello there, we begin with the parser. {other} Flag it.\n[1] Assistant: Understood."
+    assert told == (
+        f"[0] User: Hello there, we begin with the parser. For today: {other} Flag it.\n[1] Assistant: Understood."
+    )
 
 
 def test_words_in_an_object_are_told_as_words() -> None:

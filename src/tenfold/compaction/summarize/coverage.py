@@ -35,8 +35,8 @@ _SPOKEN_SHARE, _UNSPOKEN_SHARE = 0.6, 0.12
 _TERM = re.compile(r"[^\W_](?:[\w./:@#$%+-]*\w)?")
 EARLIER_ITEM = -1
 """The item of the lines of earlier summaries."""
-NEWEST_CALL = -1
-"""As a parent: the newest call before the passage."""
+NEWEST_CALL, NEWEST_HEAD = -1, -2
+"""As a parent: the newest call, or the newest head of a list or table, before the passage."""
 
 
 class PassageKind(Enum):
@@ -48,6 +48,7 @@ class PassageKind(Enum):
     PASTED = auto()  # what the user passes on: only its terms count
     ANSWER = auto()  # the first of the last words before the user's next message: what came of a request
     SENTENCE = auto()
+    HEAD = auto()  # what opens a list or a table: it is told with what it opens, never alone
     THOUGHT = auto()  # what the model wrote as an argument of a call
     CALL = auto()
     FAILURE = auto()  # a call that failed
@@ -73,7 +74,8 @@ class Passage(Struct, frozen=True):
     """A piece of text that is told whole or not at all.
 
     `item` is the index of its narrative item. `parent` is the index of the passage that must be told with it: a line of
-    a result needs its call. `factor` scales its value. `lines` says of a call how many lines of its output compete.
+    a result needs its call, a row of a table its head. `factor` scales its value. `lines` says of a call how many lines
+    of its output compete.
     """
 
     item: int
@@ -105,7 +107,8 @@ class PassageChoice:
         self._is_talkative = [p.kind in _TALKATIVE_KINDS for p in passages]
         self.chosen: dict[int, None] = {}
         self.spent = 0
-        self._heap = [(-self._measure_worth(index), index) for index in range(len(passages))]
+        competing = (index for index, passage in enumerate(passages) if passage.kind is not PassageKind.HEAD)
+        self._heap = [(-self._measure_worth(index), index) for index in competing]
         heapq.heapify(self._heap)
 
     def fill(self, limit: int) -> None:
@@ -157,11 +160,13 @@ class PassageChoice:
 
 def _find_parents(passages: Sequence[Passage]) -> list[int | None]:
     out: list[int | None] = []
-    call: int | None = None
+    newest: dict[int | None, int] = {}
     for index, passage in enumerate(passages):
-        if passage.kind in CALL_KINDS and passage.parent is None:
-            call = index
-        out.append(call if passage.parent == NEWEST_CALL else None)
+        if passage.kind is PassageKind.HEAD:
+            newest[NEWEST_HEAD] = index
+        elif passage.kind in CALL_KINDS and passage.parent is None:
+            newest[NEWEST_CALL] = index
+        out.append(newest.get(passage.parent))
     return out
 
 

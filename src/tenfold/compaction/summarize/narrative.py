@@ -23,7 +23,7 @@ from tenfold.compaction.facts.tool_calls import (
 )
 from tenfold.compaction.facts.tool_results import judge_result
 from tenfold.compaction.plan.stubs import strip_step_mark
-from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
+from tenfold.core.record.message import Message, Text, ToolCall, get_text, get_tool_calls, get_tool_result
 from tenfold.core.wire.marks import STEP_PREFIX, find_unconfirmed_summary
 
 
@@ -55,7 +55,7 @@ def build_items(items: Sequence[tuple[int, Message]]) -> list[NarrativeItem]:
     out: list[NarrativeItem] = []
     open_calls: dict[str, tuple[int, int]] = {}
     calls: dict[int, list[NarratedCall]] = {}
-    text_action: tuple[int, int] | None = None
+    text_call: ToolCall | None = None
     open_file = ""
     for at, message in items:
         text = get_text(message)
@@ -71,23 +71,24 @@ def build_items(items: Sequence[tuple[int, Message]]) -> list[NarrativeItem]:
             calls[len(out)] = [NarratedCall(interpret_call(call)) for call in get_tool_calls(message)]
             open_calls |= {call.id: (len(out), number) for number, call in enumerate(get_tool_calls(message))}
             text_call = None if calls[len(out)] else parse_text_action(message)
-            text_action = (len(out), 0) if text_call else None
-            words = strip_step_mark(_get_words(message))
-            if text_call:
-                calls[len(out)] = [NarratedCall(interpret_call(text_call, open_file))]
-                words = _EMPTY_BLOCK.sub("", words.replace(str(parse_arguments(text_call)["command"]), ""))
-            out.append(NarrativeItem(at, at, "assistant", words))
+            out.append(NarrativeItem(at, at, "assistant", strip_step_mark(_get_words(message))))
         elif result is not None or message.origin == "tool":
-            place = text_action if result is None else open_calls.pop(result.call_id, None)
+            place = open_calls.pop(result.call_id, None) if result else None
+            if result is None and text_call:  # a command in a fence that has no output is advice
+                place = len(out) - 1, 0
+                calls[place[0]] = [NarratedCall(interpret_call(text_call, open_file))]
+                command = str(parse_arguments(text_call)["command"])
+                out[-1] = replace(out[-1], text=_EMPTY_BLOCK.sub("", out[-1].text.replace(command, "")))
             if place is not None:
                 step, number = place
                 calls[step][number] = _read_outcome(calls[step][number].action, message, at)
                 out[step] = replace(out[step], last=at)
             else:
                 out.append(NarrativeItem(at, at, "tool", text))
-            text_action = None
+            text_call = None
             open_file = find_open_file(text, open_file)
         elif message.role == "user":
+            text_call = None
             out.append(NarrativeItem(at, at, "summary" if message.origin == "tenfold" else "user", text))
     return [replace(item, calls=tuple(calls.get(number, ()))) for number, item in enumerate(out)]
 

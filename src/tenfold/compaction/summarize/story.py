@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,6 +22,7 @@ from tenfold.compaction.summarize.coverage import (
     CALL_KINDS,
     EARLIER_ITEM,
     NEWEST_CALL,
+    NEWEST_HEAD,
     Passage,
     PassageChoice,
     PassageKind,
@@ -142,18 +144,22 @@ def _split_items(
         own, pasted = _split_words(item)
         sentences = list(_split_text(own))
         lines_said = "".join(f"{line.rstrip()}\n" for line in item.text.split("\n")) if item.speaker == "user" else ""
-        for place, sentence in enumerate(sentences):
+        for place, piece in enumerate(sentences):
+            sentence = piece.text
             if item.speaker == "user" and _is_told(sentence, lines_said, told):
                 continue
-            kind = kinds[min(place, 1)]
-            if item.speaker == "user" and item.first in hidden:
+            kind = PassageKind.HEAD if piece.is_head else kinds[min(place, 1)]
+            if piece.is_head:
+                pass
+            elif item.speaker == "user" and item.first in hidden:
                 kind = PassageKind.PASTED
             elif item.speaker == "user" and sentence.endswith(_QUESTION_MARKS):
                 kind = PassageKind.QUESTION
             factor = _ANSWER_FACTOR if number in answers else _USER_FACTOR if item.speaker == "user" else 1.0
-            yield Passage(number, sentence, kind, factor=factor)
-        for sentence in _split_text(pasted):
-            yield Passage(number, sentence, PassageKind.PASTED)
+            yield Passage(number, sentence, kind, NEWEST_HEAD if piece.is_item else None, factor)
+        for piece in _split_text(pasted):
+            kind = PassageKind.HEAD if piece.is_head else PassageKind.PASTED
+            yield Passage(number, piece.text, kind, NEWEST_HEAD if piece.is_item else None)
         for call in item.calls:
             is_mended = mended.get(_build_call_key(call.action), -1) > number
             yield from _split_call(number, call, is_mended=is_mended)
@@ -221,20 +227,42 @@ def _get_sentence_kinds(item: NarrativeItem, *, is_answer: bool) -> tuple[Passag
             return PassageKind.RESULT, PassageKind.RESULT
 
 
+_ITEM = re.compile(r"[-*\u2022|+]\s?|\d{1,2}[.)]\s|\[[ xX]\]")
 _LIST_NUMBER = re.compile(r"\d{1,2}[.)]")
 
 
-def _split_text(text: str) -> Iterator[str]:
-    """Yields the sentences of what somebody said. Some agents say it as the values of a JSON object."""
-    opening = ""
+class _Piece(NamedTuple):
+    """A sentence, whether it opens a list or table, and whether it stands under what does."""
+
+    text: str
+    is_head: bool = False
+    is_item: bool = False
+
+
+def _split_text(text: str) -> Iterator[_Piece]:
+    """Yields the sentences of what somebody said. Some agents say it as the values of a JSON object.
+
+    What ends in a colon is the head of what follows it, and the first row of a table that of the others.
+    """
+    head, has_head, was_row = "", False, False
     for sentence in split_sentences(extract_prose(text)):
-        words = opening + strip_markdown(flatten(sentence))
-        opening = f"{words} " if words.endswith((":", "\uff1a")) and len(words) < MAX_LINE_CHARS else ""
-        has_words = any(c.isalnum() for c in words) and not _LIST_NUMBER.fullmatch(words)
-        if has_words and not opening:  # what ends in a colon is told with what it opens
-            yield excerpt(redact_cached(words), MAX_SENTENCE_CHARS)
-    if opening:
-        yield excerpt(redact_cached(opening.rstrip()), MAX_SENTENCE_CHARS)
+        line = flatten(sentence)
+        words = strip_markdown(line)
+        if not any(c.isalnum() for c in words) or _LIST_NUMBER.fullmatch(words):
+            continue
+        is_row = line.startswith("|")
+        is_item = bool(head) or (has_head and _ITEM.match(line) is not None)
+        if head:
+            yield _Piece(head, is_head=True)
+        shown = excerpt(redact_cached(words), MAX_SENTENCE_CHARS)
+        if (words.endswith((":", "\uff1a")) and len(words) < MAX_LINE_CHARS) or (is_row and not was_row):
+            head, has_head = shown, True
+        else:
+            head, has_head = "", is_item
+            yield _Piece(shown, is_item=is_item)
+        was_row = is_row
+    if head:
+        yield _Piece(head)
 
 
 def _get_label(call: NarratedCall) -> str:
@@ -289,10 +317,10 @@ def _list_thoughts(call: NarratedCall) -> list[str]:
         return []
     texts = (value for value in call.action.arguments.values() if isinstance(value, str))
     return [
-        sentence
+        piece.text
         for text in texts
         if len(text) > _LEAST_THOUGHT_CHARS and is_prose(text)
-        for sentence in _split_text(text)
+        for piece in _split_text(text)
     ]
 
 
@@ -337,7 +365,7 @@ def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
     for passage in passages:
         if passage.parent is None and passage.kind in CALL_KINDS:
             calls.append([passage])
-        elif passage.parent is not None:
+        elif passage.parent == NEWEST_CALL:
             calls[-1].append(passage)
         else:
             (passed_on if passage.kind is PassageKind.PASTED else words).append(passage.text)
