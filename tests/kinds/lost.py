@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 LOST: dict[tuple[str, str], str] = {
-    ("support_day", "kept"): "requests are told, what came of them is not",
     ("tutoring", "stale"): "the old date of the exam is a rule of the user",
     ("web_research", "stale"): "the wrong mix is told, and of its correction only that there was a mistake",
     ("friends", "rules"): "must, never, every and nobody make rules of chatter",

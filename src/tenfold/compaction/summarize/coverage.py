@@ -59,8 +59,8 @@ class PassageKind(Enum):
 
 
 _BASE_WEIGHTS = {
-    PassageKind.REQUEST: 3.0,
-    PassageKind.USER: 2.0,
+    PassageKind.REQUEST: 2.0,
+    PassageKind.ANSWER: 3.0,
     PassageKind.CALL: 0.2,
     **dict.fromkeys((PassageKind.QUESTION, PassageKind.PASTED, PassageKind.RESULT), 0.0),
 }
