@@ -4,6 +4,7 @@ from __future__ import annotations
 
 LOST: dict[tuple[str, str], str] = {
     ("tutoring", "stale"): "the old date of the exam is a rule of the user",
+    ("mode_switches", "stale"): "the old deadline is told, and the new one has no room",
     ("web_research", "stale"): "the wrong mix is told, and of its correction only that there was a mistake",
     ("friends", "rules"): "must, never, every and nobody make rules of chatter",
     ("mail_thread", "rules"): "the body of a pasted mail is taken for the user's words",
