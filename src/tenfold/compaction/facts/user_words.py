@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 
 from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, is_log_line
 from tenfold.core.text.language import Language
+from tenfold.core.text.language_tables import collect_words
 from tenfold.core.text.sentences import FENCE
 
 _MAX_INTRODUCTION_CHARS = 200
@@ -26,6 +28,8 @@ _LOG_LABEL = re.compile(r"\d\d:\d\d|\d{4}-\d\d|(?i:info|debug|trace|warn|error|f
 _TAG = re.compile(r"^[ \t]*<([A-Za-z][\w-]*)(?:\s[^<>\n]*)?>.*?(?:</\1>|\Z)", re.MULTILINE | re.DOTALL)
 _QUOTED_LINE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _INDENTED_LINE = re.compile(r"(?<=\n)(?: {4}|\t)(?![ \t]*(?:[-*\u2022]|\d+[.)])\s).*$", re.MULTILINE)
+_PARAGRAPH = re.compile(r"\S[^\n]*(?:\n[ \t]*\S[^\n]*)*")
+_SIGNATURE_CHARS = 40
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _QUOTATION = re.compile(
     r"\u201c[^\u201c\u201d]+\u201d|\u201e[^\u201c\u201d\u201e]+[\u201c\u201d]|\u00ab[^\u00ab\u00bb]+\u00bb"
@@ -38,11 +42,39 @@ def mask_pasted(text: str) -> str:
     for pattern in (FENCE, _LOG_LINE, _QUOTED_LINE, _INLINE_CODE, _INDENTED_LINE):
         text = pattern.sub(_mask_match, text)
     text = _TAG.sub(lambda match: match[0] if match[1].lower() in _OWN_TAGS else _mask_match(match), text)
-    text = _QUOTATION.sub(_mask_match, text)
+    text = _mask_mails(_QUOTATION.sub(_mask_match, text))
     lines = text.splitlines(keepends=True)
     return "".join(
         _mask_line(line) if is_log_line(line) and not (number == 0 and _is_labelled(line, lines[1:])) else line
         for number, line in enumerate(lines)
+    )
+
+
+@cache
+def _compile_mail_header() -> re.Pattern[str]:
+    """Compiles what finds a line with the sender or the subject of a mail, in any language."""
+    names = "|".join(sorted(map(re.escape, collect_words("mailing"))))
+    return re.compile(rf"^[ \t]*(?:{names})[ \t]?[:\uff1a][ \t]*\S.*\n", re.MULTILINE | re.IGNORECASE)
+
+
+def _mask_mails(text: str) -> str:
+    """Masks what stands from the head of a mail to its signature: a paragraph of short lines without a full stop."""
+    start, out = 0, []
+    for header in _compile_mail_header().finditer(text):
+        if header.start() < start:
+            continue
+        out.append(text[start : header.start()])
+        paragraphs = _PARAGRAPH.finditer(text, header.end())
+        signatures = (each.end() for number, each in enumerate(paragraphs) if number and _is_signature(each[0]))
+        start = next(signatures, len(text))
+        out.append(_mask_line(text[header.start() : start]))
+    return "".join((*out, text[start:]))
+
+
+def _is_signature(paragraph: str) -> bool:
+    lines = paragraph.split("\n")
+    return all(len(line) <= _SIGNATURE_CHARS and not line.endswith((".", "?", "!", ":")) for line in lines) and (
+        not lines[-1].endswith(",")
     )
 
 

@@ -34,7 +34,8 @@ class LanguageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     a rule too, unless a phrase of `once` limits them to the present request. `permitting` phrases allow something; that
     sets no rule, but it revokes one about the same. `revoking` ones end a rule. `changing` ones say that what follows
     replaces what was said before, and `recent` ones that a permission is new. `correcting` phrases say that something
-    was done wrong. `heading` words stand over a list of rules. `quoting` words announce pasted text. A sentence is not
+    was done wrong. `heading` words stand over a list of rules. `quoting` words announce pasted text, and `mailing`
+    ones stand before the sender and the subject of a mail. A sentence is not
     judged by the phrases in `idle`, which look like cues and are none. A message that consists of `acknowledging` words
     only asks for nothing; left out are words that may ask for something, such as "please" in most languages.
     `planning` and `stepping` words stand above a plan, the latter in what a model wrote only. `deciding` phrases state
@@ -62,6 +63,7 @@ class LanguageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     correcting: tuple[str, ...] = ()
     heading: tuple[str, ...] = ()
     quoting: tuple[str, ...] = ()
+    mailing: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     acknowledging: tuple[str, ...] = ()
     planning: tuple[str, ...] = ()
