@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tenfold.compaction.facts.section_headings import TITLE
 from tenfold.core.wire import WIRES, find_text_origin
+from tenfold.core.wire.base import DecodedPrefix
 from tenfold.core.wire.marks import (
     HARNESS_PATTERNS,
     TOOL_OUTPUT_PATTERNS,
@@ -196,3 +197,21 @@ def test_a_piece_of_a_summary_is_not_the_users() -> None:
     assert strip_harness_text(f"{tail}\nNever push to main.") == "Never push to main."
     assert strip_harness_text(f"Never push to main.\n\n{facts}") == "Never push to main."
     assert strip_harness_text("# Facts\n- Never push to main.") == "# Facts\n- Never push to main."
+
+
+TASK = "We're currently solving the following issue within our repository. Mend it.\n(Current directory: /{})\nbash-$"
+SUBMITTED = "That was all.\n<command>\nsubmit\n</command>"
+
+
+@pytest.mark.parametrize(("before", "origin"), [(SUBMITTED, "human"), ("<command>\ncat README\n</command>", "tool")])
+@pytest.mark.parametrize("name", ["anthropic", "openai-chat"])
+def test_the_task_behind_a_demonstration_is_the_users_if_that_ended_with_its_submission(
+    name: str, before: str, origin: str
+) -> None:
+    wire = WIRES[name]
+    said = [("user", TASK.format("melon")), ("assistant", before), ("user", TASK.format("plum"))]
+    natives = [json.dumps({"role": role, "content": text}).encode() for role, text in said]
+    assert [m.origin for m in wire.decode(natives)] == ["human", "model", origin]
+    first = wire.decode(natives[:2])
+    again = wire.decode(natives[2:], prefix=DecodedPrefix(2, 2, first))
+    assert [m.origin for m in again] == [origin]

@@ -32,7 +32,7 @@ from tenfold.core.record.message import (
     has_item_references,
 )
 from tenfold.core.wire import splice
-from tenfold.core.wire.marks import OriginCallback, SummaryConfirmer, find_origin, is_like_task
+from tenfold.core.wire.marks import OriginCallback, SummaryConfirmer, find_origin, is_like_task, is_submission
 from tenfold.core.wire.media import inline_document, render_placeholder
 from tenfold.core.wire.profiles import MADE_ID_PREFIX, Profile
 
@@ -99,6 +99,7 @@ class DecodingContext:
     ) -> None:
         self.prefix, self._confirm, self._origin = prefix, confirm, origin
         self._has_answer = False
+        self._has_submitted = False
         self._name_by_call: dict[str, str | None] = {}
 
     def find_origin(self, role: Role, text: str = "", *, is_whole: bool = True) -> Origin:
@@ -106,14 +107,23 @@ class DecodingContext:
         self._has_answer = self._has_answer or role == "assistant"
         told = self._origin(text) if self._origin is not None and role == "user" and text else None
         found = told or find_origin(role, text, self._confirm, is_whole=is_whole)
-        return "tool" if found == "human" and not told and is_like_task(text) and self._is_after_answer() else found
+        return "tool" if found == "human" and not told and is_like_task(text) and self._is_within_work() else found
 
-    def _is_after_answer(self) -> bool:
-        return self._has_answer or any(m.role == "assistant" for m in self.prefix.iterate_backwards())
+    def _is_within_work(self) -> bool:
+        """Tells whether a task cannot begin here: the model answered before, and did not submit what it had done.
+
+        A demonstration ends so, in front of the task.
+        """
+        if self._has_answer:
+            return not self._has_submitted
+        newest = next(self.prefix.iterate_backwards(), None)
+        has_answer = any(m.role == "assistant" for m in self.prefix.iterate_backwards())
+        return has_answer and not (newest is not None and newest.role == "assistant" and is_submission(newest.parts))
 
     def add_calls(self, parts: Iterable[Part]) -> None:
         """Adds the tool calls among the parts of an answer."""
-        self._has_answer = True
+        parts = tuple(parts)
+        self._has_answer, self._has_submitted = True, is_submission(parts)
         self._name_by_call.update((p.id, p.name) for p in parts if isinstance(p, ToolCall))
 
     def find_tool_name(self, call_id: str) -> str | None:
