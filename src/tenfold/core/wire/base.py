@@ -24,9 +24,11 @@ from tenfold.core.record.message import (
     Origin,
     Part,
     Role,
+    Text,
     Thinking,
     ToolCall,
     ToolResult,
+    get_text,
     get_tool_calls,
     get_tool_result,
     has_item_references,
@@ -104,7 +106,8 @@ class DecodingContext:
 
     def find_origin(self, role: Role, text: str = "", *, is_whole: bool = True) -> Origin:
         """Finds the origin of a text in a message of that role. `is_whole` says that it is all of the message."""
-        self._has_answer = self._has_answer or role == "assistant"
+        if role == "assistant":
+            self._has_answer, self._has_submitted = True, is_submission(text)
         told = self._origin(text) if self._origin is not None and role == "user" and text else None
         found = told or find_origin(role, text, self._confirm, is_whole=is_whole)
         return "tool" if found == "human" and not told and is_like_task(text) and self._is_within_work() else found
@@ -116,14 +119,14 @@ class DecodingContext:
         """
         if self._has_answer:
             return not self._has_submitted
-        newest = next(self.prefix.iterate_backwards(), None)
-        has_answer = any(m.role == "assistant" for m in self.prefix.iterate_backwards())
-        return has_answer and not (newest is not None and newest.role == "assistant" and is_submission(newest.parts))
+        newest = next((m for m in self.prefix.iterate_backwards() if m.role == "assistant"), None)
+        return newest is not None and not is_submission(get_text(newest))
 
     def add_calls(self, parts: Iterable[Part]) -> None:
         """Adds the tool calls among the parts of an answer."""
         parts = tuple(parts)
-        self._has_answer, self._has_submitted = True, is_submission(parts)
+        said = "".join(part.text for part in parts if isinstance(part, Text))
+        self._has_answer, self._has_submitted = True, is_submission(said)
         self._name_by_call.update((p.id, p.name) for p in parts if isinstance(p, ToolCall))
 
     def find_tool_name(self, call_id: str) -> str | None:

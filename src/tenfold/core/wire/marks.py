@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
-from tenfold.core.record.message import Message, Origin, Part, Role, Text, get_text
+from tenfold.core.record.message import Message, Origin, Role, get_text
 from tenfold.foreign_texts import (
     HARNESS_TEXTS,
     OUTPUT_TEXTS,
@@ -112,10 +112,9 @@ def is_like_task(text: str) -> bool:
     )
 
 
-def is_submission(parts: Sequence[Part]) -> bool:
+def is_submission(text: str) -> bool:
     """Tells whether an answer ends with the command by which SWE-agent hands in its work."""
-    texts = [part.text for part in parts if isinstance(part, Text)]
-    return bool(texts) and _SUBMISSION.search(texts[-1][-_SUBMISSION_CHARS:]) is not None
+    return _SUBMISSION.search(text[-_SUBMISSION_CHARS:]) is not None
 
 
 _SUBMISSION = re.compile(r"(?:<command>|```\w*)\s{0,9}submit\s{0,9}(?:</command>|```)\s*\Z")
