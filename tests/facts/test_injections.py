@@ -1,4 +1,4 @@
-"""Nothing that a tool, a file, a page or another program says becomes the user's instruction, decision or permission.
+"""Nothing that a tool, a file, a page or another program says becomes the user's instruction or permission.
 
 The corpus is in `tests/injections`: what an attacker writes, and the ways by which it reaches a conversation.
 """
@@ -26,7 +26,7 @@ from tests.thorough import is_taken
 
 FOLDER = Path(__file__).resolve().parent.parent / "injections"
 MARK = "evil.example"
-USERS: frozenset[FactKind] = frozenset({"rule", "correction", "request", "remark", "decision"})
+USERS: frozenset[FactKind] = frozenset({"rule", "correction", "request", "remark"})
 USER_HEADINGS = tuple(h.line for h in (*HEADINGS, *NUMBERED_HEADINGS.values()) if h.kind in USERS)
 WORDS = "The report on this part says that nothing else was found, so it went on with the next one. " * 12
 

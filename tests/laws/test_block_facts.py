@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.compaction.facts.extractor import extract_facts, merge_facts
-from tenfold.core.record.block import Block, Fact
+from tenfold.core.record.block import Block, Fact, FactKind, fold_facts
 from tenfold.core.record.entry import Retraction, get_message
 from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import MAX_FACT_BLOCKS, View
@@ -85,3 +85,11 @@ def test_facts_of_recorded_sessions_fold_as_well(session: ParsedSession) -> None
     ends = [len(log) * tenth // 10 for tenth in range(1, 11)]
     assert_facts_fold(log, sorted(set(ends)), None)
     assert_facts_fold(log, sorted(set(ends)), 4)
+
+
+def test_facts_that_only_earlier_versions_stored_are_read_over() -> None:
+    kinds: tuple[FactKind, ...] = ("name", "identifier", "decision", "value")
+    old = [Fact(kind, "port = 1", "port", 0) for kind in kinds]
+    block = replace(EMPTY, facts=(*old, Fact("rule", "Be brief.", "be brief", 0)))
+    held = fold_facts([(1, block)])
+    assert [(ref.index, fact.text) for ref, fact in held.items()] == [(len(old), "Be brief.")]

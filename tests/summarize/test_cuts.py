@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenfold.compaction.facts.identifiers import IdentifierCollector
 from tenfold.core.text.excerpts import Keep, drop_cut_name, excerpt
 
 _NAMES = st.from_regex(r"[a-z]{1,8}(?:[_/.-][a-z0-9]{1,8}){0,3}", fullmatch=True)
@@ -69,10 +68,3 @@ def test_what_is_searched_has_both_ends_and_no_more_than_the_limit(text: str, li
 )
 def test_of_a_word_that_dots_cut_short_the_name_goes(word: str, left: str) -> None:
     assert drop_cut_name(word) == left
-
-
-def test_half_a_name_is_not_carried_on() -> None:
-    said = "[output removed: 12 lines; first line: /srv/shop/pric...] and order W2378... of shop/tax_rate.py"
-    found = IdentifierCollector()
-    found.read(0, said, "user")
-    assert "W2378" not in " ".join(fact.text for fact in found.build_facts())

@@ -46,7 +46,7 @@ def test_a_heading_in_any_form_that_vouches_for_the_user_is_none_any_more(headin
     [
         "## Unresolved errors",
         "### Files modified",
-        "**Commands run, with outcome**",
+        "**Plan and to-do state**",
         "# F\u0430cts (carried word for word; all of it)",
     ],
 )

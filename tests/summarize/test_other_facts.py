@@ -1,125 +1,15 @@
-"""Identifiers, decisions, the to-do state, and how facts of two ranges merge."""
+"""The to-do state, and how facts of two ranges merge."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 
-import pytest
 from hypothesis import given, settings
 
 from tenfold.compaction.facts.extractor import extract_facts, merge_facts
 from tenfold.core.record.block import Fact
 from tenfold.core.record.message import Message
-from tests.summarize.making import (
-    HISTORIES,
-    get_fact_texts,
-    get_facts,
-    make_answer,
-    make_call,
-    make_result,
-    make_run,
-    make_user,
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("see https://example.com/a/b?c=1.", "https://example.com/a/b?c=1"),
-        ("commit 3f2a9bc is broken", "3f2a9bc"),
-        ("order #W4680753, please", "#W4680753"),
-        ("write to jane.doe@example.com", "jane.doe@example.com"),
-        ("we are on v2.14.3 now", "v2.14.3"),
-        ("it runs at localhost:8080", "localhost:8080"),
-        ("timeout=4500 it says", "timeout=4500"),
-        ("FATAL_ERROR_CODE: 0xDEADBEEF9999", "FATAL_ERROR_CODE=0xDEADBEEF9999"),
-        ("the pid PID-9876-CONFLICT hangs", "PID-9876-CONFLICT"),
-    ],
-)
-def test_identifiers(text: str, found: str) -> None:
-    assert found in get_fact_texts(*make_run("make", text), kind="identifier")
-
-
-def test_the_latest_value_of_a_label_wins() -> None:
-    facts = get_facts(*make_run("make", "it has port=3000"), *make_run("make", "now port=4000"), kind="identifier")
-    assert [fact.text for fact in facts] == ["port=4000"]
-
-
-def test_words_and_numbers_are_no_identifiers() -> None:
-    said = "there are 12 of 30 files in the folder, see a.py:12 and e.g. section 3"
-    assert get_fact_texts(*make_run("make", said), kind="identifier") == []
-
-
-def test_line_marks_and_a_shells_frame_are_no_identifiers() -> None:
-    printed = "File: a.ts\nL1223: export const x\nExit Code: 0\nSignal: 0\nProcess Group PGID: 58818"
-    assert get_fact_texts(*make_run("make", printed), kind="identifier") == []
-    assert get_fact_texts(make_user("It stands in crate L1223-B, code: 4711."), kind="identifier") != []
-
-
-@pytest.mark.parametrize("who", [make_user, make_answer])
-def test_what_someone_names_or_counts_in_prose_stays_in_its_sentence(who: Callable[[str], Message]) -> None:
-    said = who(
-        "The poles are 69.00 euros. He has order W-5087, sent on 8 May.\nPlain words.\n```\nx = 4711\n```\nSee line 52."
-    )
-    assert get_fact_texts(said, kind="identifier") == [
-        "The poles are 69.00 euros.",
-        "He has order W-5087, sent on 8 May.",
-    ]
-
-
-def test_a_sentence_goes_when_all_it_named_was_named_again() -> None:
-    facts = get_facts(
-        make_answer("W-5087 costs 45.00 now."),
-        make_answer("W-5087 was sent."),
-        make_answer("It is 45.00 for W-5090."),
-        kind="identifier",
-    )
-    assert [fact.text for fact in facts] == ["W-5087 was sent.", "It is 45.00 for W-5090."]
-
-
-def test_the_number_of_the_next_line_is_no_value_and_an_address_in_memory_no_name() -> None:
-    numbered = "   66\u2192    try:\n   67\u2192        run()\n12:def f() ->\nstr:\n977:def main():\n"
-    assert get_fact_texts(*make_run("make", numbered), kind="identifier") == []
-    assert get_fact_texts(*make_run("make", "<Cache object at 0x1067e41a0>, flags 0x0040"), kind="identifier") == [
-        "0x0040"
-    ]
-    assert get_fact_texts(*make_run("make", "Order number:\n4711"), kind="identifier") == ["number=4711"]
-
-
-def test_a_style_written_into_a_file_is_no_value_and_a_constant_is_one() -> None:
-    text = ".nav { padding: 8px; margin=2em }\nMAX_RETRIES=5\nport=3000"
-    history = make_call("Write", file_path="/w/nav.css", content=text), make_result("done")
-    assert get_fact_texts(*history, kind="identifier") == ["MAX_RETRIES=5", "port=3000"]
-
-
-def test_the_number_of_a_list_item_is_no_value() -> None:
-    assert get_fact_texts(*make_run("make", "I can:\n1. go\n2. stay"), kind="identifier") == []
-
-
-def test_a_heading_decides_nothing() -> None:
-    assert get_fact_texts(make_answer("Root cause\n\nThe parser stops early."), kind="decision") == []
-
-
-@pytest.mark.parametrize(
-    ("said", "decides"),
-    [
-        ("Decision: the parser stays as it is.", True),
-        ("The decision is to keep the parser.", True),
-        ("The docs do not cover a formal decision on the parser.", False),
-    ],
-)
-def test_a_decision_is_told_where_the_word_says_what_it_is(said: str, *, decides: bool) -> None:
-    assert get_fact_texts(make_answer(said), kind="decision") == ([said] if decides else [])
-
-
-def test_a_question_decides_nothing() -> None:
-    assert get_fact_texts(make_answer("Shall we go with the new parser, as agreed?"), kind="decision") == []
-
-
-def test_decisions() -> None:
-    said = "I looked at both. We decided to keep the old parser. More text."
-    assert get_fact_texts(make_answer(said), kind="decision") == ["We decided to keep the old parser."]
+from tests.summarize.making import HISTORIES, get_fact_texts, get_facts, make_answer, make_call, make_result, make_run
 
 
 def test_a_todo_tool_gives_its_last_state() -> None:
@@ -178,9 +68,10 @@ def test_a_resolution_in_the_newer_range_settles_an_error_of_the_older() -> None
 
 
 def test_merging_keeps_the_later_of_a_key_and_the_order_of_positions() -> None:
-    older = (Fact("identifier", "port=1", "port", 1), Fact("rule", "be kind", "be kind", 2))
-    newer = (Fact("identifier", "port=2", "port", 5),)
-    assert [(fact.text, fact.position) for fact in merge_facts(older, newer)] == [("be kind", 2), ("port=2", 5)]
+    older = (Fact("command", "make", "$ make", 1, note="ok"), Fact("rule", "be kind", "be kind", 2))
+    newer = (Fact("command", "make", "$ make", 5, note="failed"),)
+    merged = merge_facts(older, newer)
+    assert [(fact.text, fact.position, fact.note) for fact in merged] == [("be kind", 2, ""), ("make", 5, "failed")]
 
 
 def get_essence(facts: tuple[Fact, ...]) -> set[tuple[str, str, str, int, bool]]:
@@ -210,28 +101,12 @@ def test_extraction_never_raises_and_merging_with_nothing_changes_nothing(histor
 
 
 def test_a_secret_whose_label_is_cut_off_is_not_shown() -> None:
-    for words in range(8):
-        said = (
-            "We log in with password: correcthorsebattery " + "and so on " * words + "at order W-5087, " + "told " * 20
-        )
-        (quote,) = get_fact_texts(make_answer(said), kind="identifier")
-        assert "W-5087" in quote
-        assert "battery" not in quote, words
     for words in range(4, 14):
         command = (
             "curl " + "--header x " * words + "--password=correcthorsebattery " + "--retry 3 " * 5 + "https://a.example"
         )
         (shown,) = get_fact_texts(*make_run(command), kind="command")
         assert "orsebattery" not in shown, words
-
-
-def test_the_line_of_a_step_is_nobodys_sentence() -> None:
-    """In a plain list it comes back as an answer: what it cut out of a call says nothing of 48 by itself."""
-    line = (
-        '[step] TodoWrite({"todos":[{"content":"ST-01: 48 hours","status":"in_progress"},{"content":"ST-02: fi) -> ok'
-    )
-    assert get_fact_texts(make_answer(line), kind="identifier") == []
-    assert get_fact_texts(make_answer("The sensor of ST-01 was stuck for 48 hours."), kind="identifier") != []
 
 
 def test_a_change_that_is_read_again_ticks_no_second_item_of_the_same_name() -> None:

@@ -10,7 +10,7 @@ from tenfold.compaction.facts.extractor import merge_facts
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.facts.section import render_facts
 from tenfold.core.record.block import Fact
-from tests.summarize.making import estimate_tokens, get_facts, make_answer, make_call, make_result, make_run, make_user
+from tests.summarize.making import estimate_tokens, get_facts, make_call, make_result, make_run, make_user
 
 PLENTY = 10_000
 
@@ -29,8 +29,6 @@ def test_a_section_that_is_read_back_again_and_again_stays_as_it_is() -> None:
     facts = get_facts(
         make_user("Always run the tests."),
         *(m for n in range(6) for m in make_run(f"pytest part_{n}.py", f"ValueError: part {n}\n1 failed", error=True)),
-        *(m for n in range(6) for m in make_run(f"pytest part_{n}.py", "4 passed")),
-        *(make_answer(f"Part {n} costs {n + 40}.50 euros.") for n in range(4)),
     )
     first = render_text(facts)
     assert first.count("ValueError: part") == 6
@@ -38,33 +36,6 @@ def test_a_section_that_is_read_back_again_and_again_stays_as_it_is() -> None:
     for _ in range(3):
         again = list(read_back(again))
         assert render_text(again) == first
-
-
-def test_errors_of_several_runs_of_one_command_are_not_taken_for_one_run() -> None:
-    runs = [make_run("pytest", f"ValueError: trouble {n}\n1 failed", error=True) for n in range(5)]
-    facts = get_facts(make_user("fix it"), *(m for run in runs for m in run), *make_run("pytest", "4 passed"))
-    assert render_text(facts).count("trouble") == 5
-    assert render_text(read_back(facts)).count("trouble") == 5
-
-
-def test_what_a_command_failed_with_is_still_told_once_it_went_well() -> None:
-    failed = get_facts(
-        make_user("fix it"), *make_run("python price.py", "ValueError: invalid price", error=True), *make_run("ls")
-    )
-    failed = [replace(f, live=False) if f.kind == "error" else f for f in failed]  # settled: another program's run
-    assert '(tool: "ValueError: invalid price")' in render_text(failed)
-    text = render_text(read_back(failed, *get_facts(make_user("again"), *make_run("python price.py", "12.50"))))
-    assert "[ok] python price.py" in text
-    assert 'tool: "ValueError: invalid price" (from: $ python price.py)' in text
-
-
-def test_of_what_was_read_back_the_newest_is_kept_where_room_is_short() -> None:
-    facts = read_back(
-        get_facts(make_user("go on"), *(m for n in range(40) for m in make_run(f"make part_{n:02}", "done")))
-    )
-    text = render_facts(facts, budget=150, count=estimate_tokens).text
-    assert "part_39" in text
-    assert "part_00" not in text
 
 
 def test_a_change_of_a_plan_in_a_file_is_one_of_the_list_that_was_read_back() -> None:

@@ -147,7 +147,7 @@ def _scrub_fact(fact: Fact, purged: PurgedEntry) -> Fact:
 
 
 def _list_fact_texts(fact: Fact) -> tuple[str, ...]:
-    return fact.text, fact.key, fact.note, fact.content, fact.was
+    return fact.text, fact.key, fact.note, fact.content
 
 
 def _scrub_replacement(replacement: Replacement, purged: PurgedEntry) -> Replacement:

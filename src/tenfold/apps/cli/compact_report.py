@@ -79,8 +79,7 @@ def _print_details(result: SessionOutcome, *, is_stored: bool) -> None:
     if not is_compacted:
         return
     if out.facts:
-        show(f"  must-keep facts in view: {_render_facts(out, must=True)}")
-        show(f"  other facts listed:      {_render_facts(out, must=False)}")
+        show(f"  must-keep facts in view: {_render_facts(out)}")
     _print_lost_facts([result])
     if is_stored:
         show(f"  session {session}, block {format_id(out.block)}")
@@ -108,8 +107,8 @@ def _print_remarks(out: Outcome) -> None:
         show(f"  violation: {to_one_line(violation, 300)}", style="red")
 
 
-def _render_facts(out: Outcome, *, must: bool) -> str:
-    found = [(k.replace("_", " "), n, of) for k, (n, of) in sorted(out.facts.items()) if (k in MUST_KEEP) is must]
+def _render_facts(out: Outcome) -> str:
+    found = [(k.replace("_", " "), n, of) for k, (n, of) in sorted(out.facts.items()) if k in MUST_KEEP]
     return ", ".join(f"{kind} {kept}/{total}" for kind, kept, total in found) or "there are none"
 
 

@@ -364,7 +364,7 @@ def _find_hidden(path: Path, at: int) -> tuple[list[ExpandedMessage], int]:
 
 
 def list_facts(view: View) -> list[FactStatus]:
-    """Lists the facts of the compactions, must-keep ones first, each with its state in the view. Names are left out."""
+    """Lists the facts of the compactions, must-keep ones first, each with its state in the view."""
     texts = [
         f"{get_text(m)} {' '.join(c.name + ' ' + c.arguments for c in get_tool_calls(m))}" for m in view.get_messages()
     ]
@@ -372,7 +372,7 @@ def list_facts(view: View) -> list[FactStatus]:
     parsed = [fact for text in texts for fact in parse_facts(extract_summary_text(text) or "")]
     keys, fact_texts = {(f.kind, f.key) for f in parsed}, {(f.kind, f.text) for f in parsed}
     out = []
-    for fact in (fact for fact in view.list_block_facts() if fact.kind != "name"):
+    for fact in view.list_block_facts():
         text = sanitize(fact.text)
         state = "not in view" if fact.live else "settled"
         if (fact.kind, fact.key) in keys or (fact.kind, text) in fact_texts or fact.text in view_text:

@@ -85,7 +85,8 @@ class _PlanFitter(Struct, frozen=True):
         section = self._render_section(plan, self.goal.facts_budget)
         if plan.draft.has_unwritten_summary:
             return self._keep_more(plan, section)
-        return self._with_facts_section(plan, section) if plan.changed_pieces and section.text else plan
+        has_place = section.text or self.goal.fills_room  # where a section may stand, the Plan counts what is left over
+        return self._with_facts_section(plan, section) if plan.changed_pieces and has_place else plan
 
     def _keep_more(self, plan: Plan, section: FactsSection) -> Plan:
         """Uses the budget that the section leaves to keep more in view, if no more facts stay unshown then."""

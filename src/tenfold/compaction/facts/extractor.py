@@ -1,4 +1,4 @@
-"""Extracts facts by code: rules, corrections, files, commands, errors, identifiers, decisions, to-dos, the request.
+"""Extracts facts by code: the request, rules, corrections, files, commands, errors, to-dos.
 
 It uses typed message parts and origins only. Tool output never becomes a rule, whatever it says. Injected context,
 demonstrations (origin harness) and Tenfold's own summaries yield nothing. It calls no model and does no I/O.
@@ -11,11 +11,10 @@ from types import MappingProxyType
 
 from tenfold.compaction.facts.demonstrations import MAX_START_POSITION, find_task_start, is_later_range, strip_examples
 from tenfold.compaction.facts.edit_content import describe_edit
-from tenfold.compaction.facts.identifiers import IdentifierCollector
-from tenfold.compaction.facts.instructions import extract_instructions, find_decisions
+from tenfold.compaction.facts.instructions import extract_instructions
 from tenfold.compaction.facts.merge import REVERTED_NOTE, UNCONFIRMED_NOTE, merge_facts
 from tenfold.compaction.facts.redacted_messages import redact_message
-from tenfold.compaction.facts.shell import FileEffect, is_read_only, list_reported_renames, strip_directory_change
+from tenfold.compaction.facts.shell import FileEffect, list_reported_renames, strip_directory_change
 from tenfold.compaction.facts.shortened_steps import parse_step_line
 from tenfold.compaction.facts.todos import parse_file_list, parse_text_list, parse_tool_list
 from tenfold.compaction.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
@@ -28,7 +27,6 @@ from tenfold.compaction.facts.tool_results import (
     is_refused,
     judge_result,
 )
-from tenfold.compaction.facts.values import ValueCollector
 from tenfold.core.record.block import Fact, FactKind
 from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key
@@ -75,8 +73,6 @@ class _FactReader:
 
     def __init__(self) -> None:
         self._facts: list[Fact] = []
-        self._identifiers = IdentifierCollector()
-        self._values = ValueCollector()
         self._pending: dict[str, ToolAction] = {}
         self._text_action: ToolAction | None = None
         self._existing_paths: set[str] = set()
@@ -96,7 +92,7 @@ class _FactReader:
             self._read_user_message(position, message)
 
     def finish(self) -> list[Fact]:
-        return [*self._facts, *self._values.facts, *self._identifiers.build_facts()]
+        return self._facts
 
     def _read_user_message(self, position: int, message: Message) -> None:
         texts = (strip_harness_text(part.text) for part in message.parts if isinstance(part, Text))
@@ -104,10 +100,7 @@ class _FactReader:
         first = not self._has_answer and position <= MAX_START_POSITION
         self._facts.extend(extract_instructions(position, text, first=first))
         text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
-        self._facts.extend(find_decisions(position, text, user=True))
         self._facts.extend(parse_text_list(position, text, user=True))
-        self._identifiers.read_prose(position, text, "user")
-        self._values.read_prose(position, text, "user")
         if len(text) > 300:
             lines = find_error_lines(text, strict=True)
             self._facts.extend(Fact("error", line, normalize_key(line), position, note="user") for line in lines)
@@ -117,17 +110,12 @@ class _FactReader:
         calls = get_tool_calls(message)
         for call in calls:
             self._pending[call.id] = interpret_call(call, self._open_file)
-            arguments = call.arguments.replace("\\n", " ").replace('\\"', '"')
-            self._identifiers.read(position, excerpt(arguments, 2_000, Keep.HEAD), "model")
         text = extract_prose("\n".join(part.text for part in message.parts if isinstance(part, Text)))
         text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
         if text.startswith(STEP_PREFIX):
             self._read_shortened_step(position, text)
         elif text:
-            self._facts.extend(find_decisions(position, text, user=False))
             self._facts.extend(parse_text_list(position, text, user=False))
-            self._identifiers.read_prose(position, text, "model")
-            self._values.read_prose(position, text, "model")
         text_call = None if calls else parse_text_action(message)
         self._text_action = interpret_call(text_call, self._open_file) if text_call else None
 
@@ -144,10 +132,6 @@ class _FactReader:
         self._open_file = find_open_file(text, self._open_file)
         if action is None:
             return
-        if not (action.verb == "read" and len(text) > 4_000):
-            self._identifiers.read(position, text, "tool")
-        if action.verb in {"shell", "other"} and not (action.verb == "shell" and is_read_only(action.source)):
-            self._values.read_output(position, text, _shorten_command(action.label))
         is_error = bool(result and result.is_error)
         self._add_outcome(
             position, action, judge_result(action, text, is_error=is_error, position=position), output=text
@@ -157,10 +141,7 @@ class _FactReader:
         self._facts.extend(outcome.errors)
         if action.verb in {"shell", "other"} or (action.verb == "read" and has_failed(outcome.note)):
             key = action.source if action.verb == "shell" else action.label
-            note = f"{outcome.note}: {outcome.cause}" if outcome.cause else outcome.note
-            self._facts.append(
-                Fact(kind="command", text=_shorten_command(action.label), key=key, position=position, note=note)
-            )
+            self._facts.append(Fact("command", _shorten_command(action.label), key, position, note=outcome.note))
         failed = not has_taken_effect(outcome.note)
         is_shell = action.verb == "shell"
         for number, effect in enumerate(action.effects):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from tenfold.compaction.facts.tool_results import is_success
 from tenfold.core.record.block import Fact, FactKind
 from tenfold.core.text.excerpts import Keep, excerpt, flatten, normalize_key
 from tenfold.core.text.memoize import memoize
@@ -19,11 +18,8 @@ def render_line(fact: Fact, text: str, content_chars: int = MAX_CONTENT_CHARS) -
 
     Of the changes to a file at most `content_chars` characters are shown, the newest.
     """
-    if fact.kind == "value":
-        was = f" (was: {redact(fact.was)})" if fact.was else ""
-        return f"- {'tool: ' if fact.note == 'tool' else ''}{flatten(redact(text))}{was}"
-    if fact.kind in ("decision", "todo"):
-        return _render_with_source(fact, redact(text))
+    if fact.kind == "todo":
+        return _render_list(fact, redact(text))
     line = _render_item(text, fact.kind, fact.note)
     changes = _select_changes(fact.content, content_chars)
     return f"{line} (changed: {flatten(excerpt(changes, content_chars))})" if changes else line
@@ -46,12 +42,10 @@ def parse_numbered(item: str) -> tuple[str, str]:
     return (f"message {match[1]} " if match else "earlier ") + normalize_key(words, 60), words
 
 
-def _render_with_source(fact: Fact, text: str) -> str:
-    """Renders a decision or a plan with the entry it was read from and with who wrote it, the user or the assistant."""
+def _render_list(fact: Fact, text: str) -> str:
+    """Renders a plan with the entry it was read from and with who wrote it, the user or the assistant."""
     entry = f"[{fact.position}] " if fact.position >= 0 else ""
     label = f"- {entry}{'user' if fact.note == 'user' else 'assistant'}:"
-    if fact.kind == "decision":
-        return f"{label} {flatten(text)}"
     return "\n  ".join((label, *(line.rstrip() for line in text.strip().split("\n"))))
 
 
@@ -75,14 +69,9 @@ def _render_item(text: str, kind: FactKind, note: str) -> str:
         case "claimed":
             return f"- {note}: " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))
         case "error":
-            return f"- tool: {quote_line(text)}{render_source(note)}"
-        case "identifier":
-            return f"- {'tool: ' if note == 'tool' else ''}{flatten(text)}"
+            return f'- tool: "{flatten(text)}"{_render_source(note)}'
         case "command":
-            outcome, cause = split_outcome(note)
-            return f"- [{flatten(outcome) or 'unknown'}] {flatten(text)}" + (
-                f" (tool: {quote_line(cause)})" if cause else ""
-            )
+            return f"- [{flatten(note) or 'unknown'}] {flatten(text)}"
         case _:
             return f"- {flatten(text)}" + (f" (note: {flatten(note)})" if note else "")
 
@@ -91,7 +80,7 @@ _MAX_SOURCE_CHARS = 110
 """Most characters of the command or file that an error is said to come from."""
 
 
-def render_source(note: str) -> str:
+def _render_source(note: str) -> str:
     """Renders where an error comes from, as the end of its line; "" if nobody knows."""
     return f" (from: {redact(excerpt(flatten(note), _MAX_SOURCE_CHARS, Keep.JOINED_ENDS))})" if note else ""
 
@@ -99,14 +88,3 @@ def render_source(note: str) -> str:
 def render_fact_line(fact: Fact, limit: int) -> str:
     """Renders a fact as one line, labelled as in the section, with at most about `limit` characters of its text."""
     return render_line(fact, excerpt(flatten(fact.text), limit))
-
-
-def quote_line(text: str) -> str:
-    """Returns a text in quotation marks, on one line."""
-    return '"' + flatten(text) + '"'
-
-
-def split_outcome(note: str) -> tuple[str, str]:
-    """Splits a command's note into how it ended and, if it failed, the error line."""
-    outcome, _, cause = (note, "", "") if is_success(note) else note.partition(": ")
-    return outcome, cause

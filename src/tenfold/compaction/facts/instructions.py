@@ -1,4 +1,4 @@
-"""Reads what the user said: the current request, standing rules, corrections. Also finds decisions and plan steps.
+"""Reads what the user said: the current request, standing rules, corrections. Also finds plan steps.
 
 Only messages of origin human are read, and of these only the user's own words. A sentence becomes a rule if a cue of
 its language says that it holds from then on. A wrong rule does more harm than a missing one, since every request is
@@ -17,25 +17,15 @@ from msgspec.structs import replace
 from tenfold.compaction.facts.current_request import HARNESS_MARKS, is_acknowledgement
 from tenfold.compaction.facts.user_words import MASK, mask_introduced, mask_pasted, shorten_words
 from tenfold.core.record.block import Fact
-from tenfold.core.text.excerpts import (
-    MAX_SEARCHED_CHARS,
-    Keep,
-    collapse_spaces,
-    excerpt,
-    flatten,
-    normalize_key,
-    split_paragraphs,
-)
-from tenfold.core.text.language import Language, detect_language, has_in_any_language
+from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, collapse_spaces, excerpt, normalize_key
+from tenfold.core.text.language import Language, detect_language
 from tenfold.core.text.memoize import memoize
-from tenfold.core.text.sentences import find_sentences, split_sentences
+from tenfold.core.text.sentences import find_sentences
 
 MAX_REQUEST_CHARS = 6000
 _MAX_RULE_CHARS = 600
 _MAX_CORRECTION_CHARS = 300
 """A correction up to this long is kept whole; of a longer message, the sentences that correct something."""
-_MAX_HEADING_CHARS = 20
-"""Longest line, in characters, that counts as a heading and not as a decision."""
 _MAX_JUDGED_CHARS = 500
 """How much of a sentence is searched for cues. A longer one is no sentence that someone typed."""
 _MAX_LIST_HEADING_WORDS = 8
@@ -221,22 +211,3 @@ def find_plan_steps(text: str) -> list[str]:
 
 
 _LIST_ITEM = re.compile(r"^\s*(?:[-*]\s+\[[ xX~-]\]|\d{1,2}[.)])\s+\S")
-
-
-def find_decisions(position: int, text: str, *, user: bool) -> list[Fact]:
-    """Returns the sentences in which a model or a user states a decision, at most six."""
-    if not has_in_any_language("deciding", text):
-        return []
-    found: list[Fact] = []
-    for block in split_paragraphs(text):
-        for sentence in split_sentences(block):
-            if (
-                _MAX_HEADING_CHARS < len(sentence) <= 400
-                and not sentence.startswith("#")
-                and not sentence.endswith((":", ":**", "?"))
-                and has_in_any_language("deciding", sentence)
-            ):
-                line = flatten(sentence)
-                note = "user" if user else ""
-                found.append(Fact(kind="decision", text=line, key=normalize_key(line), position=position, note=note))
-    return found[:6]

@@ -118,34 +118,6 @@ def _is_same_but_for_a_quantity(later: str, earlier: str, language: Language) ->
     return unit is None or unit not in language.common
 
 
-_QUOTED = re.compile(
-    r"`([^`\n]{1,60})`|\"([^\"\n]{1,60})\"|\u201c([^\u201d\n]{1,60})\u201d|\u201e([^\u201c\n]{1,60})\u201c"
-    r"|\u00ab([^\u00bb\n]{1,60})\u00bb|\u300c([^\u300d\n]{1,60})\u300d"
-)
-
-
-def find_retold_literals(rules: Sequence[Fact]) -> dict[int, str]:
-    """Finds rules of which a later one may change a part, and the quoted text that both name, by the rule's `id`.
-
-    The later one quotes it beside another text, as in `start with "b: " instead of "a: "`. What else the first one says
-    still holds, and nothing says for certain which part does not. So both stay.
-    """
-    ordered = sorted(rules, key=lambda fact: fact.order)
-    literals = [_list_literals(fact.text) for fact in ordered]
-    out: dict[int, str] = {}
-    for number, rule in enumerate(ordered):
-        for later, named in zip(ordered[number + 1 :], literals[number + 1 :], strict=True):
-            shared = [literal for literal in named if literal in literals[number]]
-            if later.position > rule.position and shared and len(shared) < len(named):
-                out[id(rule)] = shared[0]
-    return out
-
-
-def _list_literals(text: str) -> list[str]:
-    found = ("".join(groups) for groups in _QUOTED.findall(text))
-    return list(dict.fromkeys(literal for literal in found if literal.strip()))
-
-
 def build_setting_facts(settings: Iterable[tuple[int, Entry]]) -> list[Fact]:
     """Returns the facts of rules that were added or dropped by command, given as (position, setting)."""
     return [

@@ -19,19 +19,10 @@ from tenfold.compaction.facts.ledger import settle_instructions
 from tenfold.compaction.facts.shell import get_program, is_read_only, list_broader_programs
 from tenfold.compaction.facts.todos import TODO_KEY, is_change_of, merge_lists
 from tenfold.compaction.facts.tool_results import has_ended, is_success
-from tenfold.compaction.facts.values import PRINTED_MARK, build_value_key, find_stated_values, join_values, split_value
-from tenfold.core.record.block import Ending, Fact, FactKind
+from tenfold.core.record.block import Fact, FactKind
 from tenfold.core.text.memoize import memoize
 
-MAX_FACTS: dict[FactKind, int] = {
-    "identifier": 300,
-    "command": 400,
-    "file_read": 400,
-    "decision": 150,
-    "error": 300,
-    "request": 400,
-    "value": 200,
-}
+MAX_FACTS: dict[FactKind, int] = {"command": 400, "file_read": 400, "error": 300, "request": 400}
 """How many facts of a kind are kept; the newest stay. Must-keep facts of the other kinds are never dropped."""
 
 REVERTED_NOTE = "reverted"
@@ -54,7 +45,7 @@ def merge_facts(older: Sequence[Fact], newer: Sequence[Fact]) -> tuple[Fact, ...
         if fact.note == REVERTED_NOTE:
             _revert_changes(table, fact)
         _put_fact(table, fact)
-    facts = settle_instructions(_settle_facts(_drop_stale_values(_limit_facts(table.values()))))
+    facts = settle_instructions(_settle_facts(_limit_facts(table.values())))
     return tuple(sorted(facts, key=lambda fact: fact.order))
 
 
@@ -77,54 +68,7 @@ def _put_fact(table: _FactTable, fact: Fact) -> None:
         return
     elif before is not None and fact.kind == "todo":
         fact = merge_lists(before, fact)
-    elif fact.kind == "value":
-        _put_value(table, before, fact)
-        return
     table[slot] = fact
-
-
-def _put_value(table: _FactTable, before: Fact | None, fact: Fact) -> None:
-    """Puts a value into the ledger. A subject of two words or more that was stated takes printed values as well."""
-    subject, mark, _ = fact.key.partition(PRINTED_MARK)
-    stated = table.pop(("value", subject), None) if mark and " " in subject else None
-    if stated is not None:
-        fact, before = msgspec.structs.replace(fact, key=subject, live=True), stated
-    table["value", fact.key] = join_values(before, fact) if before is not None else fact
-
-
-def _drop_stale_values(facts: list[Fact]) -> list[Fact]:
-    """Leaves out what the ledger of values supersedes or says itself."""
-    ledger = {fact.key: fact for fact in facts if fact.kind == "value" and PRINTED_MARK not in fact.key}
-
-    keys_by_value: dict[str, list[str]] = {}
-    for key, fact in ledger.items():
-        keys_by_value.setdefault(split_value(fact)[1], []).append(key)
-
-    def is_stale(fact: Fact) -> bool:
-        if fact.kind == "identifier" and " " not in fact.text:
-            name, _, value = fact.text.partition("=")
-            words = set(build_value_key(name).split())
-            return any(words <= set(key.split()) for key in keys_by_value.get(value, ()))
-        if fact.kind == "value":
-            subject, mark, _ = fact.key.partition(PRINTED_MARK)
-            stated = ledger.get(subject) if mark and " " in subject else None
-            return stated is not None and stated.order > fact.order
-        if fact.kind not in _STATING_KINDS or len(fact.text) > _MAX_STATEMENT_CHARS:
-            return False
-        stated_values = find_stated_values(fact.text)
-        return bool(stated_values) and all(
-            each.key in ledger
-            and ledger[each.key].order > fact.order
-            and split_value(ledger[each.key])[1] != each.value
-            for each in stated_values
-        )
-
-    return [fact for fact in facts if not is_stale(fact)]
-
-
-_STATING_KINDS: frozenset[FactKind] = frozenset({"identifier", "decision", "rule", "correction"})
-_MAX_STATEMENT_CHARS = 200
-"""Longest text, in characters, that may be dropped as a whole because the value in it is no longer true."""
 
 
 def _revert_changes(table: _FactTable, fact: Fact) -> None:
@@ -281,8 +225,7 @@ def _combine_file_states(before: Fact | None, fact: Fact) -> Fact:
 def _limit_facts(facts: Iterable[Fact]) -> list[Fact]:
     counts: dict[str, int] = {}
     out: list[Fact] = []
-    stored = (fact for fact in facts if fact.kind != "name")  # Blocks of versions before 0.4 have names
-    for fact in sorted(stored, key=lambda fact: (fact.note == "tool", -fact.position, -fact.line)):
+    for fact in sorted(facts, key=lambda fact: (-fact.position, -fact.line)):
         counts[fact.kind] = counts.get(fact.kind, 0) + 1
         limit = MAX_FACTS.get(fact.kind)
         if limit is None or counts[fact.kind] <= limit:
@@ -302,7 +245,7 @@ def _settle_facts(facts: list[Fact]) -> list[Fact]:
     signals = _SuccessTimes(facts)
     out: list[Fact] = []
     for fact in facts:
-        live, ending = fact.live, fact.ending
+        live = fact.live
         match fact.kind:
             case "request":
                 live = fact.position == current
@@ -311,13 +254,11 @@ def _settle_facts(facts: list[Fact]) -> list[Fact]:
                     state if fact.key.startswith(TODO_KEY) else plan
                 )
             case "error":
-                ending = signals.find_ending(fact)
                 is_recent = fact.position >= recent or _is_lasting(fact.note)
-                live = live and not ending and is_recent and not signals.is_probably_over(fact)
+                live = live and is_recent and not signals.is_over(fact)
             case _:
                 pass
-        is_same = live == fact.live and ending == fact.ending
-        out.append(fact if is_same else msgspec.structs.replace(fact, live=live, ending=ending))
+        out.append(fact if live == fact.live else msgspec.structs.replace(fact, live=live))
     return out
 
 
@@ -327,11 +268,6 @@ def _is_lasting(source: str) -> bool:
     Pasted errors, one-off scripts and other commands expire after three further requests.
     """
     return source.startswith("$ ") and not _INLINE_SCRIPT.search(source) and bool(_CHECK_PROGRAM.search(source))
-
-
-def is_significant(command: str) -> bool:
-    """Tells whether a command's outcome matters more than others: a repeated check, a commit or a push."""
-    return bool(_CHECK_PROGRAM.search(command)) or "git commit" in command or "git push" in command
 
 
 _INLINE_SCRIPT = re.compile(r"\s-(?:c|e|p)\s+[\"']|<<")
@@ -367,30 +303,26 @@ class _SuccessTimes:
     def _record_time(times: dict[str, int], name: str, position: int) -> None:
         times[name] = max(position, times.get(name, position))
 
-    def find_ending(self, error: Fact) -> Ending:
-        """Returns how an error ended, as far as later facts prove it: only what failed can show that it is mended."""
-        if error.note.startswith("$ "):
-            names = _list_programs(error.note)
-            names = names or (error.note,)
-            if all(self._get_last_success(name) > error.position for name in names):
-                return "resolved"
-            return "superseded" if self._last_runs.get(error.note, -1) > error.position else error.ending
-        return "resolved" if self._last_writes.get(error.note, -1) > error.position else error.ending
+    def is_over(self, error: Fact) -> bool:
+        """Tells whether later facts show that an error is over, or make it unlikely to be open.
 
-    def is_probably_over(self, error: Fact) -> bool:
-        """Tells whether later facts make an error unlikely to be open, without a proof.
-
-        The tool succeeded with other arguments, or the file was changed in which a check had found it, and a check
-        succeeded.
+        What failed succeeded or was run again, the tool succeeded with other arguments, or the file was changed in
+        which a check had found it, and a check succeeded.
         """
-        if not error.note.startswith("$ "):
-            return self._last_successes.get(error.note, -1) > error.position
+        source = error.note
+        if not source.startswith("$ "):
+            return max(self._last_writes.get(source, -1), self._last_successes.get(source, -1)) > error.position
+        names = _list_programs(source) or (source,)
+        if self._last_runs.get(source, -1) > error.position:
+            return True
+        if all(self._get_last_success(name) > error.position for name in names):
+            return True
         place = _FILE_LOCATION.search(error.text)
         return (
             place is not None
             and self._last_check > error.position
             and self._last_writes.get(place.group(1), -1) > error.position
-            and bool(_CHECK_PROGRAM.search(error.note))
+            and bool(_CHECK_PROGRAM.search(source))
         )
 
     def _get_last_success(self, name: str) -> int:

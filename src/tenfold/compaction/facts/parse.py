@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from msgspec.structs import replace
 
 from tenfold.compaction.facts.fact_lines import parse_numbered
 from tenfold.compaction.facts.file_footer import parse_footer
 from tenfold.compaction.facts.merge import WRITTEN_KINDS
-from tenfold.compaction.facts.section import ERROR_SEPARATOR, RETOLD_NOTE
-from tenfold.compaction.facts.section_headings import HEADING_BY_LINE, SectionHeading, split_at_title
-from tenfold.compaction.facts.tool_results import is_success
-from tenfold.compaction.facts.values import build_value_key
+from tenfold.compaction.facts.section_headings import HEADING_BY_LINE, RETIRED_HEADINGS, SectionHeading, split_at_title
 from tenfold.core.record.block import Fact, FactKind
 from tenfold.core.text.excerpts import normalize_key
 
-_NOTE_SUFFIX = re.compile(r"(?<! ) +\((?:from|was|note): (?P<note>[^\n]*)\)$")
+_NOTE_SUFFIX = re.compile(r"(?<! ) +\((?:from|note): (?P<note>[^\n]*)\)$")
 _SPEAKER_PREFIX = re.compile(r"(?:\[\d+\] )?(?P<speaker>user|assistant):[ \n]")
 _MORE_FILES = re.compile(r"\(\d+ more\)")
-_CAUSE_SUFFIX = re.compile(r' \(tool: "(?P<cause>[^\n]*)"\)$')
+_RETOLD_NOTE = " (see also the later rule about "
+"""Begins a note that versions before 0.4 put behind some rules. It is no part of the rule."""
 
 
 def parse_facts(text: str, *, position: int = -1) -> tuple[Fact, ...]:
@@ -40,23 +37,28 @@ def _parse_section(text: str, position: int) -> list[Fact]:
     facts: list[Fact] = []
     heading: SectionHeading | None = None
     item: list[str] = []
+    is_within = False
     for line in [*body.split("\n"), "- "]:
-        if line in HEADING_BY_LINE or line.startswith("- "):
-            if heading is not None and item:
-                facts.extend(_parse_item(heading, "\n".join(item), position))
-            item = [line[2:]] if line.startswith("- ") and line != "- " else []
-            heading = HEADING_BY_LINE.get(line, heading)
-        elif item and line.startswith("  "):
+        if item and line.startswith("  "):
             item.append(line[2:])
-        elif line.strip():
-            if heading is not None and item:
-                facts.extend(_parse_item(heading, "\n".join(item), position))
-            if heading is not None:
-                break
+            continue
+        if not line.strip():
+            continue
+        if item and heading is not None:
+            facts.extend(_parse_item(heading, "\n".join(item), position))
+        item = [line[2:]] if line.startswith("- ") and line != "- " else []
+        if _is_heading(line):
+            is_within, heading = True, HEADING_BY_LINE.get(line)
+        elif not line.startswith("- ") and is_within:
+            break
     return facts
 
 
-_CLAIMED_KINDS: frozenset[FactKind] = frozenset({"rule", "correction", "remark", "request", "decision", "todo"})
+def _is_heading(line: str) -> bool:
+    return line in HEADING_BY_LINE or line in RETIRED_HEADINGS
+
+
+_CLAIMED_KINDS: frozenset[FactKind] = frozenset({"rule", "correction", "remark", "request", "todo"})
 """What only the user, or the agent itself, can say. A text that nobody vouches for can only claim it."""
 
 
@@ -84,60 +86,29 @@ def without_section(text: str) -> str:
         return text
     before, body = halves
     lines = body.split("\n")
-    outside = (n for n, line in enumerate(lines) if line not in HEADING_BY_LINE and not line.startswith(("- ", "  ")))
+    outside = (n for n, line in enumerate(lines) if not _is_heading(line) and not line.startswith(("- ", "  ")))
     after = lines[next(outside, len(lines)) :]
     return "\n".join((before.strip("\n"), *after)).strip("\n")
 
 
-def _parse_item(heading: SectionHeading, item: str, position: int) -> Iterator[Fact]:
-    """Yields the facts of one item: each error of a command by itself, and with a failed command the error it names."""
-    if heading.kind == "name" or (heading.kind in WRITTEN_KINDS and _MORE_FILES.fullmatch(item)):
-        return
-    for each in _split_errors(heading, item):
-        fact = _parse_fact(heading, each, position)
-        outcome, _, cause = fact.note.partition(": ")
-        if fact.kind == "command" and cause and not is_success(outcome):
-            yield Fact("error", cause, normalize_key(cause), position, live=False, note=fact.key)
-        yield fact
-
-
-def _split_errors(heading: SectionHeading, item: str) -> list[str]:
-    """Splits an item that holds several errors of one command. Any other item stays as it is."""
-    if heading.kind != "error" or heading.live or f'"{ERROR_SEPARATOR}"' not in item:
-        return [item]
-    quoted, note = _split_note(item)
-    texts = quoted.removeprefix('tool: "').removesuffix('"').split(f'"{ERROR_SEPARATOR}"')
-    return [f'tool: "{text}"' + (f" (from: {note})" if note else "") for text in texts]
-
-
-def _parse_fact(heading: SectionHeading, item: str, position: int) -> Fact:
+def _parse_item(heading: SectionHeading, item: str, position: int) -> list[Fact]:
+    """Parses one item of a section; the line that counts the files left out holds no fact."""
     kind, note = heading.kind, ""
+    if kind in WRITTEN_KINDS and _MORE_FILES.fullmatch(item):
+        return []
     match kind:
-        case "value":
-            note = "tool" if item.startswith("tool: ") else "model"
-            item, was = _split_note(item.removeprefix("tool: "))
-            return Fact(kind, item, build_value_key(item), position, note=note, was=was)
-        case "command":
-            note, _, item = item.removeprefix("[").partition("] ")
-            ends = item.removesuffix("\n").endswith('")')
-            if ends and not is_success(note) and (cause := _CAUSE_SUFFIX.search(item)):
-                item, note = item[: cause.start()], f"{note}: {cause['cause']}"
-        case "identifier":
-            note = "tool" if item.startswith("tool: ") else "model"
-            item = item.removeprefix("tool: ")
         case "error":
-            item = item.removeprefix("tool: ")
-            item, note = _split_note(item)
+            item, note = _split_note(item.removeprefix("tool: "))
             item = item[1:-1] if len(item) > 1 and item[0] == item[-1] == '"' else item
         case "rule" | "correction":
-            item = item.partition(RETOLD_NOTE)[0]
+            item = item.partition(_RETOLD_NOTE)[0]
         case "claimed":
             note, _, item = item.partition(": ")
-        case "decision" | "todo":
+        case "todo":
             item, note = _split_speaker(item)
         case "request" if heading.is_numbered:
             key, item = parse_numbered(item)
-            return Fact(kind, item, key, position, heading.live)
+            return [Fact(kind, item, key, position, heading.live)]
         case "request" | "remark":
             pass
         case _:
@@ -145,9 +116,9 @@ def _parse_fact(heading: SectionHeading, item: str, position: int) -> Fact:
                 item.removesuffix(")").partition(" (changed: ") if " (changed: " in item else (item, "", "")
             )
             item, note = _split_note(item)
-            return Fact(kind, item, _rebuild_key(kind, item), position, heading.live, note, content=content)
-    key = f"{note} {normalize_key(item)}" if kind == "claimed" else _rebuild_key(kind, item)
-    return Fact(kind=kind, text=item, key=key, position=position, live=heading.live, note=note)
+            key = item.rpartition(" -> ")[2] if kind == "file_renamed" else item
+            return [Fact(kind, item, key, position, heading.live, note, content=content)]
+    return [Fact(kind, item, _rebuild_key(kind, item, note), position, heading.live, note)]
 
 
 def _split_note(item: str) -> tuple[str, str]:
@@ -161,18 +132,11 @@ def _split_speaker(item: str) -> tuple[str, str]:
     return (item[match.end() :], "user" if match["speaker"] == "user" else "") if match else (item, "")
 
 
-def _rebuild_key(kind: FactKind, text: str) -> str:
+def _rebuild_key(kind: FactKind, text: str, note: str) -> str:
     """Rebuilds the key that a fact has when it is extracted, as far as its text shows it."""
     match kind:
-        case "file_renamed":
-            return text.rpartition(" -> ")[2]
-        case "file_modified" | "file_created" | "file_deleted" | "file_read":
-            return text
-        case "command":
-            return "$ " + text
-        case "identifier":
-            name, sign, _ = text.partition("=")
-            return name.lower() if sign and not text.startswith("http") else text
+        case "claimed":
+            return f"{note} {normalize_key(text)}"
         case "request":
             return "earlier " + normalize_key(text, 60)
         case "todo":

@@ -1,37 +1,24 @@
 """Renders the facts section: the facts that code adds to a summary, as plain text within a token budget.
 
-Must-keep facts come first, with the newest values and what the user said in passing; the rest shares what is left. Text
-from tools is on one line after `tool:`, so that it never reads as the user's instruction. `facts/parse.py` reads the
-section back.
+Must-keep facts come first; earlier requests and files that were read share what is left. Text from tools is on one line
+after `tool:`, so that it never reads as the user's instruction. `facts/parse.py` reads the section back.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from enum import IntEnum, auto
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.fact_lines import (
-    MAX_CONTENT_CHARS,
-    add_number,
-    quote_line,
-    render_line,
-    render_source,
-    split_outcome,
-)
-from tenfold.compaction.facts.identifiers import find_numbers
+from tenfold.compaction.facts.fact_lines import MAX_CONTENT_CHARS, add_number, render_line
 from tenfold.compaction.facts.instructions import ACK_NOTE
-from tenfold.compaction.facts.ledger import find_retold_literals
-from tenfold.compaction.facts.merge import WRITTEN_KINDS, is_significant
-from tenfold.compaction.facts.section_headings import HEADING_BY_LINE, HEADING_INDEX, HEADINGS, NUMBERED_HEADINGS, TITLE
-from tenfold.compaction.facts.shell import is_read_only
-from tenfold.compaction.facts.tool_results import format_cause, is_success
+from tenfold.compaction.facts.merge import WRITTEN_KINDS
+from tenfold.compaction.facts.section_headings import HEADING_INDEX, HEADINGS, NUMBERED_HEADINGS, TITLE
 from tenfold.core.record.block import MUST_KEEP, Fact, FactKind
 from tenfold.core.text.excerpts import Count, excerpt, normalize_key
-from tenfold.core.text.redaction import redact
 
 _SAID_KINDS: frozenset[FactKind] = frozenset({"rule", "correction", "remark"})
 _MULTILINE_KINDS: frozenset[FactKind] = frozenset({"request", "rule", "correction", "remark", "claimed", "todo"})
@@ -49,10 +36,6 @@ class FactsSection(Struct, frozen=True):
     unshown: tuple[Fact, ...]
     tokens: int
     footer: str = ""
-
-
-RETOLD_NOTE = " (see also the later rule about "
-"""Begins the note behind a rule of which a later one may change a part."""
 
 
 class _ReadingOrder(Struct, frozen=True):
@@ -83,7 +66,7 @@ def render_facts(
     usual_budget: int = 0,
     words_budget: int = 0,
 ) -> FactsSection:
-    """Renders facts into at most `budget` tokens: must-keep facts and the newest values, then by rank and recency.
+    """Renders facts into at most `budget` tokens: must-keep facts, then by rank and recency.
 
     `is_visible(fact)` is True for a fact that the view shows anyway: it is left out and counts as visible. A request
     too long for its share is shown by head and tail. How much of a long text is shown goes by the larger of `budget`
@@ -92,11 +75,9 @@ def render_facts(
     """
     visible: list[Fact] = []
     candidates: list[Fact] = []
-    for fact in _without_redundant(facts):
-        if is_visible(fact):
-            visible.append(fact)
-        elif (fact.kind, fact.live) in HEADING_INDEX:
-            candidates.append(fact)
+    for fact in facts:
+        if (fact.kind, fact.live) in HEADING_INDEX:
+            (visible if is_visible(fact) else candidates).append(fact)
     files = Counter(HEADING_INDEX[f.kind, True] for f in candidates if f.live and f.kind in WRITTEN_KINDS)
     words = _choose_words(candidates, words_budget, count)
     offered = len(words)
@@ -126,11 +107,9 @@ def _choose_lines(
     count: Count,
 ) -> tuple[list[tuple[Fact, str]], str, int]:
     """Returns the lines that fit the budget, by rank and recency, with their text and its tokens."""
-    facts = [fact for fact, _ in lines]
-    values = _find_newest_values(facts)
     ranked = sorted(
         (pair for pair in lines if id(pair[0]) not in covered),
-        key=lambda pair: (words.get(id(pair[0]), _rank_fact(pair[0], values)), -pair[0].position, -pair[0].line),
+        key=lambda pair: (words.get(id(pair[0]), _rank_fact(pair[0])), -pair[0].position, -pair[0].line),
     )
     chosen, text, size = _fit_ranked(ranked, budget, order, count)
     while size > budget and chosen:
@@ -139,55 +118,9 @@ def _choose_lines(
     return chosen, text, size
 
 
-def _without_redundant(facts: Sequence[Fact]) -> list[Fact]:
-    """Removes most lines of a settled run of errors, and what a command's line says anyway.
-
-    The first and the last line of a run stay. Lines that name an error come before a linter's. Lines that differ only
-    in the folder of their path count once.
-    """
-    commands = [fact for fact in facts if fact.kind == "command"]
-    command_texts = {text for fact in commands for text in (fact.note.removeprefix("ok: "), fact.text)}
-    facts = [fact for fact in facts if not (fact.kind == "identifier" and fact.text in command_texts)]
-    causes = {(fact.position, split_outcome(fact.note)[1]) for fact in commands}
-    runs: dict[tuple[tuple[int, int], str], list[Fact]] = {}
-    for fact in facts:
-        if fact.kind == "error" and not fact.live:
-            runs.setdefault((fact.order, fact.note), []).append(fact)
-    kept: set[int] = set()
-    for run in runs.values():
-        unique = {_without_folders(fact.text): fact for fact in reversed(run)}
-        lines = sorted(unique.values(), key=run.index)
-        errors = [fact for fact in lines if "rror" in fact.text]
-        best = errors if len(errors) > 1 else [*errors, *(fact for fact in lines if fact not in errors)][:2]
-        kept |= {id(best[0]), id(best[-1])}
-    kept -= {id(fact) for run in runs.values() for fact in run if (fact.position, format_cause(fact.text)) in causes}
-    return [fact for fact in facts if fact.kind != "error" or fact.live or id(fact) in kept]
-
-
-def _without_cause(fact: Fact) -> Fact:
-    """Returns a command's fact without its error line; any other fact as it is."""
-    return replace(fact, note=split_outcome(fact.note)[0]) if fact.kind == "command" else fact
-
-
-def _without_folders(line: str) -> str:
-    """Returns an error line without the folders of the path it begins with."""
-    place, space, rest = line.partition(" ")
-    return place.rpartition("/")[2] + space + rest
-
-
 def is_must_keep(fact: Fact) -> bool:
     """Tells whether a compaction must keep this fact in view: a must-keep kind that is not settled."""
     return fact.live and fact.kind in MUST_KEEP
-
-
-MAX_VALUE_SENTENCES = 9
-"""How many of the model's newest sentences with a number rank high. Prices, counts and limits are often only there."""
-
-
-def _find_newest_values(facts: Iterable[Fact]) -> set[int]:
-    """Returns the `id`s of the `MAX_VALUE_SENTENCES` newest sentences in which the model states a number."""
-    sentences = sorted((f for f in facts if _has_value(f) and find_numbers(f.text)), key=lambda f: f.order)
-    return {id(fact) for fact in sentences[-MAX_VALUE_SENTENCES:]}
 
 
 class FactRank(IntEnum):
@@ -198,50 +131,27 @@ class FactRank(IntEnum):
     FIRST_WORDS = auto()  # the task as the user gave it, where a model writes notes
     WORDS = auto()  # what else the user said, where a model writes notes
     PLAN = auto()  # what is done and what comes next
-    PASSING_REMARK = auto()  # what the user said in passing, and the newest numbers of the model: said only once
+    REMARK = auto()  # what the user said in a language without cues
     STATE = auto()  # changed files and unresolved errors: the project itself would show them, at the cost of looking
     EARLIER_REQUEST = auto()  # why things are as they are
-    OUTCOME = auto()  # decisions, and the commands that failed, checked or committed something
-    DETAIL = auto()  # other commands, identifiers, and errors that are settled
     FILE_READ = auto()  # a file that can be read again
     ACKNOWLEDGEMENT = auto()  # a request that asked for nothing new
-    PRINTED_IDENTIFIER = auto()  # an identifier that only a tool printed: most are never used
-    LOOK = auto()  # a command that changed nothing
 
 
-def _rank_fact(fact: Fact, values: Container[int]) -> FactRank:
-    """Ranks a fact for admission. The `values`, and those that changed, rank with what the user said in passing."""
-    if id(fact) in values or fact.was:
-        return FactRank.PASSING_REMARK
-    if is_must_keep(fact):
-        return _rank_must_keep(fact)
+def _rank_fact(fact: Fact) -> FactRank:
     match fact.kind:
+        case "request" if fact.live:
+            return FactRank.REQUEST
         case "request":
             return FactRank.ACKNOWLEDGEMENT if fact.note == ACK_NOTE else FactRank.EARLIER_REQUEST
-        case "decision":
-            return FactRank.OUTCOME
-        case "command" if is_read_only(fact.key):
-            return FactRank.LOOK
-        case "command" if not is_success(fact.note) or is_significant(fact.key):
-            return FactRank.OUTCOME
-        case "identifier" if fact.note == "tool":
-            return FactRank.PRINTED_IDENTIFIER
-        case "file_read":
-            return FactRank.FILE_READ
-        case _:
-            return FactRank.DETAIL
-
-
-def _rank_must_keep(fact: Fact) -> FactRank:
-    match fact.kind:
-        case "request":
-            return FactRank.REQUEST
+        case "rule" | "correction" | "claimed":
+            return FactRank.RULE
         case "todo":
             return FactRank.PLAN
         case "remark":
-            return FactRank.PASSING_REMARK
-        case "rule" | "correction" | "claimed":
-            return FactRank.RULE
+            return FactRank.REMARK
+        case "file_read":
+            return FactRank.FILE_READ
         case _:
             return FactRank.STATE
 
@@ -262,31 +172,15 @@ def _choose_words(facts: Sequence[Fact], budget: int, count: Count) -> dict[int,
     return chosen
 
 
-def _fit_lines(facts: Iterable[Fact], budget: int, count: Count, words: Container[int] = ()) -> list[tuple[Fact, str]]:
-    """Returns each fact with its line. A fact that would exceed its share is shortened with a visible gap.
-
-    A command does not repeat an unresolved error.
-    """
-    facts = list(facts)
-    error_causes = {(fact.position, format_cause(fact.text)) for fact in facts if fact.kind == "error" and fact.live}
+def _fit_lines(facts: Sequence[Fact], budget: int, count: Count, words: Container[int] = ()) -> list[tuple[Fact, str]]:
+    """Returns each fact with its line. A fact that would exceed its share is shortened with a visible gap."""
     content_chars = _get_content_chars(budget, sum(bool(fact.content) for fact in facts))
-    retold = find_retold_literals([fact for fact in facts if fact.live and fact.kind in ("rule", "correction")])
-
-    def render_in_full(fact: Fact) -> str:
-        repeats = (fact.position, split_outcome(fact.note)[1]) in error_causes
-        shown = _without_cause(fact) if repeats else fact
-        return render_line(shown, fact.text, content_chars) + render_retold(fact)
-
-    def render_retold(fact: Fact) -> str:
-        return f'{RETOLD_NOTE}"{redact(retold[id(fact)])}")' if id(fact) in retold else ""
-
-    lines = [render_in_full(fact) for fact in facts]
+    lines = [render_line(fact, fact.text, content_chars) for fact in facts]
     out: list[tuple[Fact, str]] = []
     for fact, line, size in zip(facts, lines, count(lines) if lines else [], strict=True):
         share = int(budget * _get_share(fact) / 20)
         is_too_long = size > share and fact.kind in _MULTILINE_KINDS and id(fact) not in words
-        short = render_line(fact, _shorten_fact(fact, share, size)) + render_retold(fact) if is_too_long else line
-        out.append((fact, short))
+        out.append((fact, render_line(fact, _shorten_fact(fact, share, size)) if is_too_long else line))
     return out
 
 
@@ -378,22 +272,19 @@ def _choose_facts(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count)
     steps = [(fact, _render_path(fact) if fact.content else line) for fact, line in ranked[: last_change + 1]]
     steps += [*changes, *ranked[last_change + 1 :]]
     sizes = count([line + "\n" for _, line in steps]) if steps else []
-    heading_sizes = dict(zip(HEADING_BY_LINE, count([line + "\n" for line in HEADING_BY_LINE]), strict=True))
+    heading_sizes = count([heading.line + "\n" for heading in HEADINGS])
     remaining = budget - count([TITLE + "\n"])[0]
     if any(fact.kind in WRITTEN_KINDS for fact, _ in ranked):
         remaining -= count([_render_more(len(ranked)) + "\n"])[0]
     chosen: dict[int, tuple[Fact, str]] = {}
     used: dict[int, int] = {}
-    open_headings: set[str] = set()
+    open_headings: set[int] = set()
     for (fact, line), size in zip(steps, sizes, strict=True):
-        heading = HEADINGS[HEADING_INDEX[fact.kind, fact.live]].line
+        heading = HEADING_INDEX[fact.kind, fact.live]
         cost = size - used.get(id(fact), 0) + (0 if heading in open_headings else heading_sizes[heading])
-        run = f"{heading} {fact.note}"
-        if _is_joinable(fact) and run in open_headings:
-            cost = count([ERROR_SEPARATOR + quote_line(redact(fact.text))])[0]
         if cost <= remaining:
             remaining -= cost
-            open_headings |= {heading, run}
+            open_headings.add(heading)
             chosen[id(fact)], used[id(fact)] = (fact, line), size
     return list(chosen.values())
 
@@ -405,35 +296,6 @@ def _render_path(fact: Fact) -> str:
 
 def _render_more(number: int) -> str:
     return f"- ({number} more)"
-
-
-def _has_value(fact: Fact) -> bool:
-    return fact.kind == "identifier" and fact.note == "model" and " " in fact.text
-
-
-ERROR_SEPARATOR = " | "
-"""Separates the settled errors of one command on one line, so that the command is named once."""
-_MAX_LINE_CHARS = 480
-"""Longest such line, in characters. An error further from its command is no longer read with it."""
-
-
-def _is_joinable(fact: Fact) -> bool:
-    return fact.kind == "error" and not fact.live and bool(fact.note)
-
-
-def _join_error_lines(pairs: Sequence[tuple[Fact, str]]) -> list[str]:
-    """Returns the lines in order. Settled errors of one command are put on the line of its first."""
-    first_lines: dict[str, int] = {}
-    lines: list[str] = []
-    for fact, line in pairs:
-        at = first_lines.get(fact.note, -1) if _is_joinable(fact) else -1
-        if at >= 0 and len(lines[at]) + len(more := ERROR_SEPARATOR + quote_line(redact(fact.text))) <= _MAX_LINE_CHARS:
-            end = len(lines[at]) - len(render_source(fact.note))
-            lines[at] = lines[at][:end] + more + lines[at][end:]
-            continue
-        first_lines[fact.note] = len(lines)
-        lines.append(line)
-    return lines
 
 
 def _render_and_count(chosen: Sequence[tuple[Fact, str]], order: _ReadingOrder, count: Count) -> tuple[str, int]:
@@ -453,8 +315,7 @@ def _render_section(chosen: Sequence[tuple[Fact, str]], order: _ReadingOrder) ->
         is_numbered = order.is_numbered and heading.kind == "request"
         lines.append(NUMBERED_HEADINGS[heading.live].line if is_numbered else heading.line)
         under[place].sort(key=lambda pair: (pair[0].order, order.places[id(pair[0])]))
-        pairs = [(fact, add_number(fact, line)) for fact, line in under[place]] if is_numbered else under[place]
-        lines.extend(_join_error_lines(pairs))
+        lines.extend(add_number(fact, line) if is_numbered else line for fact, line in under[place])
         if (unshown := order.files.get(place, 0) - len(under[place])) > 0:
             lines.append(_render_more(unshown))
     return "\n".join(lines)

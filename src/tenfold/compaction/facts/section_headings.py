@@ -64,17 +64,21 @@ HEADINGS: tuple[SectionHeading, ...] = (
     SectionHeading("## Files deleted", "file_deleted"),
     SectionHeading("## Files renamed", "file_renamed"),
     SectionHeading("## Earlier requests (user, oldest first)", "request", live=False),
-    SectionHeading("## Decisions", "decision"),
-    SectionHeading("## Earlier errors", "error", live=False),
-    SectionHeading("## Commands run, with outcome", "command"),
-    SectionHeading("## Values, latest", "value"),
-    SectionHeading("## Identifiers, latest value", "identifier"),
     SectionHeading("## Files read", "file_read"),
 )
 """In reading order. Errors come before the to-do list, or they would seem to belong to its last item. Settled facts
-without a heading (earlier to-do lists, reverted changes) are left out."""
-_OLD_NAMES = SectionHeading("## Names in use, by file or program (data, most used first)", "name")
-"""A heading that summaries of versions before 0.4 have. What stands under it is read over."""
+without a heading (mended errors, earlier to-do lists, reverted changes) are left out, and so are commands."""
+RETIRED_HEADINGS = frozenset(
+    (
+        "## Decisions",
+        "## Earlier errors",
+        "## Commands run, with outcome",
+        "## Values, latest",
+        "## Identifiers, latest value",
+        "## Names in use, by file or program (data, most used first)",
+    )
+)
+"""Headings that summaries of versions before 0.4 have. What stands under them is read over."""
 HEADING_INDEX = {(heading.kind, heading.live): number for number, heading in enumerate(HEADINGS)}
 NUMBERED_HEADINGS = {
     True: SectionHeading("## Current request (user, with the number of the message)", "request", is_numbered=True),
@@ -86,4 +90,4 @@ NUMBERED_HEADINGS = {
     ),
 }
 """Beside a model's notes all that the user said stands here as far as it fits, by whether it is the current request."""
-HEADING_BY_LINE = {h.line: h for h in (*HEADINGS, _OLD_NAMES, *NUMBERED_HEADINGS.values())}
+HEADING_BY_LINE = {h.line: h for h in (*HEADINGS, *NUMBERED_HEADINGS.values())}

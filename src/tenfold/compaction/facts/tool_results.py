@@ -14,7 +14,6 @@ from tenfold.core.record.block import Fact
 from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key, strip_escapes
 from tenfold.core.text.json_text import decode_json
 from tenfold.core.text.memoize import memoize
-from tenfold.core.text.redaction import redact
 from tenfold.core.view.units import NO_RESULT
 from tenfold.core.wire.marks import ERROR_FLAG
 
@@ -197,21 +196,11 @@ class ToolOutcome(Struct, frozen=True):
     """How a tool call ended: a short `note` that begins with its status, and the error facts.
 
     A note is `ok`, `ok: 12 passed`, `exit 2`, `failed`, `errors in output`, `stopped by the user`, `no result` or
-    `unknown`. `cause` is the error line of a failed command, as `format_cause` gives it; "" if there is none.
+    `unknown`.
     """
 
     note: str
     errors: tuple[Fact, ...] = ()
-    cause: str = ""
-
-
-MAX_CAUSE_CHARS = 120
-"""Longest error line, in characters, shown beside its command."""
-
-
-def format_cause(line: str) -> str:
-    """Returns an error line as shown beside its command. Secrets are removed before the line is cut."""
-    return excerpt(flatten(redact(line)), MAX_CAUSE_CHARS)
 
 
 def find_exit_code(text: str) -> int | None:
@@ -240,10 +229,10 @@ def judge_result(action: ToolAction, text: str, *, is_error: bool, position: int
     failed = is_error or code not in {None, 0} or _has_failure_words(action.verb, text)
     if not failed:
         return ToolOutcome("ok" if _has_success_words(action, text) else UNKNOWN)
-    lines = find_error_lines(text) or _find_failure_line(text, first=True)
     note = f"exit {code}" if code else "failed"
     if action.verb in {"read", "todo"} or _SEARCH_TOOL.match(action.source):  # nothing is left to be mended
-        return ToolOutcome(note, cause=format_cause(lines[0]) if lines else "")
+        return ToolOutcome(note)
+    lines = find_error_lines(text) or _find_failure_line(text, first=True)
     is_settled = bool(_NO_CHANGE.search(text[:200].lower()))
     return ToolOutcome(note, _build_errors(action, lines, position, is_live=not is_settled))
 
@@ -268,9 +257,7 @@ def _judge_command(action: ToolAction, text: str, *, is_error: bool, position: i
             note = f"ok: {detail}"
         elif _is_open_question(action, text, code):
             note = UNKNOWN
-    has_cause = bool(lines) and not is_success(note)
-    cause = format_cause(lines[-1 if "Traceback" in text else 0]) if has_cause else ""
-    return ToolOutcome(note, _build_errors(action, lines, position, is_live=True) if lines or failed else (), cause)
+    return ToolOutcome(note, _build_errors(action, lines, position, is_live=True) if lines or failed else ())
 
 
 def _judge_look(action: ToolAction, text: str, code: int | None, *, failed: bool) -> ToolOutcome:
@@ -281,8 +268,7 @@ def _judge_look(action: ToolAction, text: str, code: int | None, *, failed: bool
     has_complained = len(body) <= 2 and any(_COMPLAINT.search(line) for line in body)
     if not failed and not has_complained:
         return ToolOutcome("ok")
-    note = f"exit {code}" if code else "failed"
-    return ToolOutcome(note, cause=format_cause(body[0]) if 0 < len(body) <= 2 else "")
+    return ToolOutcome(f"exit {code}" if code else "failed")
 
 
 def _build_errors(action: ToolAction, lines: Sequence[str], position: int, *, is_live: bool) -> tuple[Fact, ...]:

@@ -295,11 +295,7 @@ def _write_text(
     build = partial(build_section, plan, count=request.count)
     with_story = plan.goal.fills_room  # other policies give all kinds of facts their share before the text
     words = plan.goal.words_budget
-    first = tuple(
-        f
-        for f in facts
-        if not with_story or is_must_keep(f) or (f.kind == "value" and f.was) or (words and f.kind == "request")
-    )
+    first = tuple(f for f in facts if not with_story or is_must_keep(f) or (words and f.kind == "request"))
     held = tuple(fact for fact in first if fact.live and fact.kind in ("rule", "correction"))
     text_room = room // (2 if with_story else TEXT_SHARE)
     rules = build(held, budget=room - text_room)  # they hold, so they come before the text

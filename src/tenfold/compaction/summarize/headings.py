@@ -21,17 +21,16 @@ HEADING_KINDS: Mapping[str, frozenset[FactKind]] = MappingProxyType(
         **dict.fromkeys(("## Goal", "## Original Request", "## Task State"), frozenset({"request"})),
         **dict.fromkeys(("## Constraints & Preferences", "## User Guidance"), frozenset({"rule", "correction"})),
         **dict.fromkeys(("## Progress", "## Early Progress", "## Current State"), WRITTEN_KINDS),
-        **dict.fromkeys(("## Key Decisions", "## Decisions", "## Context & Decisions"), frozenset({"decision"})),
         **dict.fromkeys(("## Next Steps", "## Exact Next Steps"), frozenset({"todo"})),
-        **dict.fromkeys(
-            ("## Critical Context", "## Key Information", "## Context for Suffix"), frozenset({"identifier"})
-        ),
         "## Files": WRITTEN_KINDS | {"file_read"},
         "## Tool History": frozenset({"command"}),
         "## Errors": frozenset({"error"}),
+        **dict.fromkeys(("## Key Decisions", "## Decisions", "## Context & Decisions"), frozenset[FactKind]()),
+        **dict.fromkeys(("## Critical Context", "## Key Information", "## Context for Suffix"), frozenset[FactKind]()),
     }
 )
-"""The headings that summaries are written under, and which facts fill one that a model left out."""
+"""The headings that summaries are written under, and which facts fill one that a model left out. No code knows what was
+decided, or what else matters."""
 
 EMPTY_SECTION = "none"
 """The text under a heading that nothing is known of."""

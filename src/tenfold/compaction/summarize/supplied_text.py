@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tenfold.compaction.facts.fact_lines import render_line
 from tenfold.compaction.facts.parse import parse_facts
-from tenfold.compaction.facts.section import RETOLD_NOTE
 from tenfold.compaction.facts.section_headings import HEADING_BY_LINE, HEADING_INDEX, HEADINGS, TITLE, split_at_title
 from tenfold.compaction.summarize.asking import clean_text
 from tenfold.core.record.block import Fact
@@ -77,22 +76,13 @@ def _is_known(heading: str, item: str, known: _Known) -> bool:
     """Tells whether an item under a heading is what a section has of one of the facts, or counts what it leaves out."""
     if not item or _MORE.fullmatch(item):
         return True
-    text, _, note = item.partition(RETOLD_NOTE)
-    retold = (redact(fact.text) for heading in _RETOLD for fact, _ in known.get(heading, ()))
-    if note and not any(note[1:-2] in rule for rule in retold):
-        return False
-    lines = [line for line in _parse(heading, text) if line.kind == HEADING_BY_LINE[heading].kind]
-    pairs = known.get(heading, ())
+    lines, pairs = _parse(heading, item), known.get(heading, ())
     return bool(lines) and all(any(_is_line_of(line, fact, whole) for fact, whole in pairs) for line in lines)
-
-
-_RETOLD = ("## Rules (user)", "## Corrections (user)")
 
 
 def _is_line_of(line: Fact, fact: Fact, whole: Fact) -> bool:
     """Tells whether a parsed line says what a fact says, or an excerpt of it. `whole` is parsed of its line in full."""
-    notes = (whole.note, whole.note.partition(": ")[0]) if fact.kind == "command" else (whole.note,)
-    if line.note not in notes or line.was != whole.was or not _is_part(line.content, whole.content):
+    if line.note != whole.note or not _is_part(line.content, whole.content):
         return False
     if line.text == whole.text:
         return True

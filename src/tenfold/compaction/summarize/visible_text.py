@@ -128,8 +128,6 @@ def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Coun
         if fact.kind in _USERS_KINDS and fact.live:
             is_excerpted = fact.kind == "request" and collapse_spaces(fact.text)[:_BEGINNING_CHARS] in users_words
             return is_excerpted or is_fact_in(fact, users_words)
-        if fact.kind == "command":
-            return is_fact_in(fact, told)  # a call in view may lack its outcome
         return is_fact_in(fact, in_view if is_must_keep(fact) else text)
 
     return render_facts(

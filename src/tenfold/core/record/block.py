@@ -17,8 +17,10 @@ from tenfold.core.record.token_reading import NO_TOKENS, Counted, ProviderTokens
 Rung = Literal["model", "stricter", "next_model", "extractive", "mechanical", "none"]
 FactKind = Literal[
     "request", "rule", "correction", "remark", "file_read", "file_modified", "file_created", "file_deleted",
-    "file_renamed", "command", "error", "identifier", "decision", "todo", "name", "value", "claimed",
+    "file_renamed", "command", "error", "todo", "claimed", "name", "identifier", "decision", "value",
 ]  # fmt: skip
+RETIRED: frozenset[FactKind] = frozenset(("name", "identifier", "decision", "value"))
+"""The kinds of facts that only Blocks of versions before 0.4 hold. They are read over."""
 MUST_KEEP: frozenset[FactKind] = frozenset(
     (
         "request", "rule", "correction", "remark", "claimed", "error", "todo",
@@ -26,10 +28,6 @@ MUST_KEEP: frozenset[FactKind] = frozenset(
     )
 )  # fmt: skip
 """The kinds of facts that every compaction must keep in view. Settled facts are exempt: see `Fact.live`."""
-
-
-Ending = Literal["", "resolved", "superseded"]
-"""How an error ended: what failed later succeeded, or was run again and failed in another way. "" if not known."""
 
 
 class Run(Struct, frozen=True, tag="run", array_like=True):
@@ -101,8 +99,7 @@ class Fact(Struct, frozen=True, omit_defaults=True, rename={"position": "at"}):
     name) are the same fact, and the later one wins. `position` is that of the entry it came from. `live` is False for
     settled facts (a resolved error, an earlier request), which need not be kept. A fact read from a summary has the
     summary's position and a `line` from 1; `line` is 0 for a fact read from a message. `content` says what was changed
-    in a file, one line for each change, the newest last. `ending` is how an error ended. `was` is
-    the value before the latest one, with the position where it was told.
+    in a file, one line for each change, the newest last.
     """
 
     kind: FactKind
@@ -113,8 +110,6 @@ class Fact(Struct, frozen=True, omit_defaults=True, rename={"position": "at"}):
     note: str = ""
     line: int = 0
     content: str = ""
-    ending: Ending = ""
-    was: str = ""
 
     @property
     def order(self) -> tuple[int, int]:
@@ -132,7 +127,7 @@ class FactRef(Struct, frozen=True, array_like=True):
 def fold_facts(blocks: Iterable[tuple[int, Block]]) -> dict[FactRef, Fact]:
     """Folds the facts of the live Blocks of a path, given with their positions, oldest first: those that hold.
 
-    What a purge has blanked is left out.
+    What a purge has blanked and what is `RETIRED` is left out.
     """
     held: dict[FactRef, Fact] = {}
     for position, block in blocks:
@@ -140,7 +135,8 @@ def fold_facts(blocks: Iterable[tuple[int, Block]]) -> dict[FactRef, Fact]:
             held.clear()
         for ref in block.ended_facts or ():
             held.pop(ref, None)
-        held.update((FactRef(position, index), fact) for index, fact in enumerate(block.facts) if fact.text)
+        found = {FactRef(position, index): fact for index, fact in enumerate(block.facts)}
+        held.update((ref, fact) for ref, fact in found.items() if fact.text and fact.kind not in RETIRED)
     return held
 
 

@@ -320,20 +320,3 @@ def is_prose(line: str) -> bool:
     letters = sum(map(len, words))
     solid = len(line) - line.count(" ")
     return len(words) >= 3 and letters >= 0.6 * max(solid, 1)
-
-
-def split_paragraphs(text: str) -> list[str]:
-    """Returns the paragraphs of a text, verbatim. Text inside code fences is left out."""
-    out: list[str] = []
-    block: list[str] = []
-    fenced = False
-    for line in [*text.split("\n"), ""]:
-        mark = line.lstrip().startswith(("```", "~~~"))
-        if mark or not line.strip():
-            if block and not fenced:
-                out.append("\n".join(block))
-            block = []
-            fenced = fenced != mark
-        elif not fenced:
-            block.append(line.rstrip())
-    return out

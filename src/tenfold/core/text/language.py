@@ -23,7 +23,6 @@ CueName = Literal[
     "idle",
     "planning",
     "stepping",
-    "deciding",
 ]
 _TELLING: tuple[CueName, ...] = ("standing", "binding", "permitting", "revoking", "changing", "once")
 _LETTER = r"[\w\u0900-\u0963]"
