@@ -122,7 +122,7 @@ def _drop_stale_values(facts: list[Fact]) -> list[Fact]:
     return [fact for fact in facts if not is_stale(fact)]
 
 
-_STATING_KINDS: frozenset[FactKind] = frozenset({"identifier", "decision", "rule", "correction"})
+_STATING_KINDS: frozenset[FactKind] = frozenset({"identifier", "decision"})
 _MAX_STATEMENT_CHARS = 200
 """Longest text, in characters, that may be dropped as a whole because the value in it is no longer true."""
 
