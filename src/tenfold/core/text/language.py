@@ -24,6 +24,7 @@ CueName = Literal[
     "planning",
     "stepping",
     "deciding",
+    "user",
 ]
 _TELLING: tuple[CueName, ...] = ("standing", "binding", "permitting", "revoking", "changing", "once")
 _LETTER = r"[\w\u0900-\u0963]"
