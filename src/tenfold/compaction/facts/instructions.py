@@ -174,7 +174,8 @@ def _classify_sentence(sentence: _Sentence, language: Language, *, is_listed: bo
         return REPLACES if is_standing else REVOKES
     if is_rule:
         return REPLACES if language.has("changing", own) else ""
-    return STATES if language.find_amount(own) else None
+    is_stated = language.find_amount(own) and len(language.find_subject(own, has_headings=True)) > _MIN_SUBJECT_WORDS
+    return STATES if is_stated else None
 
 
 def _has_label(text: str, language: Language) -> bool:

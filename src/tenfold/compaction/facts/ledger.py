@@ -102,7 +102,7 @@ def _is_ended(later: Fact, subject: frozenset[str], earlier: frozenset[str], lan
 
 
 def _has_new_amount(later: Fact, earlier: Fact, language: Language) -> bool:
-    """Tells whether a sentence about nothing but the subject of an earlier one gives another amount of the same unit."""
+    """Tells whether a sentence about nothing but the subject of an earlier one gives it another amount."""
     amount, before = language.find_amount(later.text), language.find_amount(earlier.text)
     if amount is None or before is None or amount[1] != before[1] or amount[0] == before[0]:
         return False
@@ -171,7 +171,9 @@ def build_setting_facts(settings: Iterable[tuple[int, Entry]]) -> list[Fact]:
 def build_ledger(facts: Iterable[Fact]) -> tuple[Instruction, ...]:
     """Returns the instructions among merged facts, in the order in which they were said."""
     ordered = sorted((f for f in facts if f.kind in {"rule", "remark", "request"}), key=lambda fact: fact.order)
-    return tuple(_build_instruction(fact) for fact in ordered if fact.live or fact.note not in {PERMITS, REVOKES, STATES})
+    return tuple(
+        _build_instruction(fact) for fact in ordered if fact.live or fact.note not in {PERMITS, REVOKES, STATES}
+    )
 
 
 def _build_instruction(fact: Fact) -> Instruction:

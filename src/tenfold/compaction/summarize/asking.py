@@ -23,7 +23,7 @@ from tenfold.compaction.summarize.headings import (
 )
 from tenfold.compaction.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
 from tenfold.compaction.summarize.literals import build_source, mark_unconfirmed
-from tenfold.compaction.summarize.quotations import QUOTATIONS_HEADING, Quotation, split_quotations
+from tenfold.compaction.summarize.quotations import Quotation, split_quotations
 from tenfold.compaction.summarize.reserved_marks import escape_marks, escape_speakers
 from tenfold.core.record.ask import SummaryAsk
 from tenfold.core.record.block import ModelCost, add_costs
@@ -156,8 +156,7 @@ def fill_prompt(prompt: str, context: WritingContext, allowed: int, **values: st
     wishes = dict.fromkeys((context.settings.instructions.strip(), context.task.focus.strip()))
     structure = render_guide(context.headings, context.settings.sections)
     if context.is_prose:
-        structure = context.settings.told.replace("{quotations}", QUOTATIONS_HEADING)
-        allowed = max(allowed * 9 // 10, 1)
+        structure, allowed = context.settings.told, max(allowed * 9 // 10, 1)
     focus = "\n".join(f"Additional focus: {wish}" for wish in wishes if wish)
     for name, value in {"allotment": str(allowed), "structure": structure, "focus": focus, **values}.items():
         prompt = prompt.replace("{" + name + "}", value)

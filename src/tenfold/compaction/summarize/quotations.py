@@ -20,10 +20,10 @@ from tenfold.core.text.excerpts import collapse_spaces, normalize_key
 from tenfold.core.text.language import detect_language
 from tenfold.core.text.sentences import find_sentences
 
-QUOTATIONS_HEADING = "## Quoted from the user"
-"""The heading of the last section that a model is asked for. It is never in view."""
+_HEADING = "Quoted from the user"
+"""The heading of the last section that the prompt `told` asks for. It is never in view."""
 _SECTION = re.compile(
-    rf"^[#*_ ]*{QUOTATIONS_HEADING.strip('# ')}[*_: ]*$(?P<lines>(?:\n(?!#).*)*)", re.MULTILINE | re.IGNORECASE
+    rf"^[#*_ ]*{_HEADING}[*_: ]*$(?P<lines>(?:\n(?!#).*)*)", re.MULTILINE | re.IGNORECASE
 )
 _LINE = re.compile(
     r"[-*\u2022 ]*(?:\[(?P<number>\d{1,9})\][: ]*)?"

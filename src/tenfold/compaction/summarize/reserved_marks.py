@@ -27,7 +27,9 @@ _LOOKALIKES = str.maketrans(
 )
 """Letters and brackets that look like those of a heading. Full width and the like are folded before."""
 _HEADING_MARK = re.compile(r"[\s>*_+\-\u2022\d.)]*(?:#+|<h\d\b[^>]*>|\*\*|__)", re.IGNORECASE)
-_HEADING = re.compile(r"[\s>\-\u2022\d.)]*(?:#+|<h\d\b|(?P<bold>\*\*|__)(?:(?!(?P=bold)).)+(?P=bold)\W*\Z)", re.IGNORECASE)
+_HEADING = re.compile(
+    r"[\s>\-\u2022\d.)]*(?:#+|<h\d\b|(?P<bold>\*\*|__)(?:(?!(?P=bold)).)+(?P=bold)\W*\Z)", re.IGNORECASE
+)
 _UNDERLINE = re.compile(r"[ \t]*(?:=+|-{2,})[ \t]*")
 _EDGE_MARKS = "#*_-=~`>+\u2022\u00b7|: \t."
 _HTML_HEADING = re.compile(r"</?(?:h\d|b|strong)\b[^>]*>", re.IGNORECASE)
