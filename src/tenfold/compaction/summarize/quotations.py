@@ -50,7 +50,7 @@ def split_quotations(text: str) -> tuple[str, tuple[Quotation, ...]]:
         return text, ()
     lines = (match for line in found["lines"].split("\n") if (match := _LINE.fullmatch(line.strip())))
     quotations = (Quotation(line["words"], int(line["number"] or -1)) for line in lines)
-    return (text[: found.start()] + text[found.end() :]).strip(), tuple(quotations)
+    return (text[: found.start()].rstrip() + text[found.end() :]).strip(), tuple(quotations)
 
 
 def find_quoted_rules(
@@ -98,6 +98,8 @@ def _find_sentences_with(pattern: re.Pattern[str], text: str) -> str:
     language = detect_language(collapse_spaces(masked.replace(MASK, " ")))
     masked = mask_introduced(masked, language) if language else masked
     for match in pattern.finditer(text):
+        if masked.count(MASK, match.start(), match.end()) * 2 >= len(match[0]):
+            continue
         touched = ((start, end) for start, end in find_sentences(masked) if start < match.end() and end > match.start())
         spans = [(start, end, masked.count(MASK, start, end) * 2 < end - start) for start, end in touched]
         if spans and all(is_own for _, _, is_own in spans):

@@ -85,7 +85,10 @@ def escape_marks(text: str) -> str:
 
 def escape_speakers(text: str) -> str:
     """Takes from a model's text the labels by which a line reads as the user's own words: `[12] User: ...`."""
-    return "\n".join(map(_escape_label, text.split("\n")))
+    return _SPEAKER.sub(r"[\1] of the user: ", "\n".join(map(_escape_label, text.split("\n"))))
+
+
+_SPEAKER = re.compile(r"\[(\d{1,9})\] User: ?")
 
 
 def _escape_label(line: str) -> str:

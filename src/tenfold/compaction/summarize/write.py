@@ -193,7 +193,7 @@ def _get_message_budget(task: SummaryTask, settings: SummarySettings, model: str
     fixed_texts = (
         settings.system,
         _choose_prompt(task, settings),
-        render_guide(task.list_headings(settings), settings.sections),
+        render_guide(headings, settings.sections) if (headings := task.list_headings(settings)) else settings.told,
         render_earlier_texts(task, bound // 2, count),
         task.focus,
         settings.instructions,

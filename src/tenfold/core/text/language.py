@@ -38,7 +38,7 @@ _UNCLAIMED_LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(rf"(?:(?!\d){_LETTER})+(?:'(?:(?!\d){_LETTER})+)?")
 _TOKEN = re.compile(rf"(?<![\w./:-])[\w./:-]*\d[\w./:-]*|{_LETTER}+(?:[._/]{_LETTER}+)+|{_LETTER}+")
 _NUMBER = re.compile(r"\d+")
-_AMOUNT = re.compile(r"(?<![\w.,])([$\u20ac\u00a3\u00a5]?) ?(\d[\d.,]*) ?(%|[^\W\d_]+)?")
+_AMOUNT = re.compile(r"(?<![\w.,/-])([$\u20ac\u00a3\u00a5]?) ?(\d+(?:[.,]\d+)*) ?(%|[^\W\d_]+)?")
 _UNSPACED_RUN = re.compile(r"[\u3400-\u9fff\u30a0-\u30ff]+")
 
 
@@ -92,7 +92,7 @@ class Language:
         A number without a unit may name a thing, as in "ticket 12".
         """
         found = ((n, sign or unit) for sign, n, unit in _AMOUNT.findall(fold_letters(text)) if sign or unit)
-        amounts = [(number.rstrip(".,"), unit) for number, unit in found if unit not in self.common]
+        amounts = [each for each in found if each[1] not in self.common]
         return amounts[0] if len(amounts) == 1 else None
 
     def _get_pattern(self, name: CueName) -> re.Pattern[str]:
