@@ -131,6 +131,9 @@ _TOOL_HEADER_END = r"[\w-]+(?: for '(?s:.*?))?\] Result:"
 TOOL_HEADER = rf"\[{_TOOL_HEADER_END}"
 """Cline's line before a result. What it quotes may be a command of several lines, or several files."""
 
+KIMI_STATUS = r"(?:ERROR|Command|Tool|No|\d+ lines?)\b(?s:.*?)</system>"
+"""How Kimi CLI says in a tag how a call ended: `<system>Command executed successfully.</system>`."""
+
 OUTPUT_TEXTS: tuple[ForeignText, ...] = (
     ForeignText(
         "SWE-agent 0",
@@ -148,6 +151,7 @@ OUTPUT_TEXTS: tuple[ForeignText, ...] = (
     ForeignText("LangChain", "2026-11-26", "the JSON chat agent's tool output", "TOOL RESPONSE:"),
     ForeignText("OpenHands", "2026-11-26", "models without tool calls (fn_call_converter)", "EXECUTION RESULT of ["),
     ForeignText("Cline, Roo Code", "2026-11-21", "`[read_file for 'a.py'] Result:`", "[", form=_TOOL_HEADER_END),
+    ForeignText("Kimi CLI", "2026-11-29", "how a call ended, and its output behind that", "<system>", form=KIMI_STATUS),
     wrap_tag("chat templates of Hermes and Qwen", "2026-11-26", "what a tool returned", "tool_response"),
     wrap_tag("agents that write their calls as text", "2026-11-26", "what a tool returned", "tool_result"),
     wrap_tag("Anthropic", "2026-11-26", "tools before tool calls", "function_results"),

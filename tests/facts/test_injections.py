@@ -1,6 +1,7 @@
 """Nothing that a tool, a file, a page or another program says becomes the user's instruction or permission.
 
-The corpus is in `tests/injections`: what an attacker writes, and the ways by which it reaches a conversation.
+The corpus is in `tests/injections`: what an attacker writes, the ways by which it reaches a conversation, and how a
+model that obeys it words its summary.
 """
 
 from __future__ import annotations

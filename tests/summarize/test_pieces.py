@@ -82,7 +82,7 @@ def test_a_piece_without_an_answer_ends_the_asking_and_the_rest_is_told_by_code(
     assert len(asked) == 2, "a provider that is down is not asked for every piece"
     assert written.rung == "extractive"
     assert written.text.startswith("The first piece was told.")
-    assert "User: question" in written.text
+    assert "Assistant: answer 14" in written.text
     assert written.spent.calls == 2
     assert any(note.startswith("piece 2 of ") and "503 down" in note for note in written.notes)
     failed, _ = run(replace(SMALL, on_failure="abort"), good, ScriptedReply(error="503 down"), task=TASK)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Measures
 from tenfold.compaction.facts.extractor import extract_facts, merge_facts
+from tenfold.compaction.facts.instructions import QUOTED
 from tenfold.compaction.facts.ledger import build_setting_facts
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.facts.redacted_messages import redact_entry
@@ -186,8 +187,9 @@ class Conversation:
                 if message.origin == "tenfold"
                 for fact in parse_facts(extract_summary_text(get_text(message)) or "")
             )
+            quoted = tuple(fact for fact in self.view.list_block_facts() if fact.note == QUOTED)
             facts = extract_facts((at, m) for at, m in said if not human_only or m.origin == "human")
-            return merge_facts(older, (*facts, *build_setting_facts((at, entries[at]) for at in settings)))
+            return merge_facts((*older, *quoted), (*facts, *build_setting_facts((at, entries[at]) for at in settings)))
 
     def read_entries(self, positions: Sequence[int]) -> list[Entry]:
         """Reads entries of the path by their positions."""

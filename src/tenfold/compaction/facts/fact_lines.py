@@ -25,6 +25,8 @@ def render_line(fact: Fact, text: str, content_chars: int = MAX_CONTENT_CHARS) -
     return f"{line} (changed: {flatten(excerpt(changes, content_chars))})" if changes else line
 
 
+NUMBERED_KEY = "message "
+"""How the key of words begins that were parsed with the number of their message."""
 _MESSAGE_KEY = re.compile(r"(?:message )?(\d{1,9})(?: |\Z)")
 _NUMBERED_ITEM = re.compile(r"\[(\d{1,9})\] ")
 
@@ -39,7 +41,7 @@ def parse_numbered(item: str) -> tuple[str, str]:
     """Splits an item that begins with the number of its message into the key that keeps the number, and the words."""
     match = _NUMBERED_ITEM.match(item)
     words = item[match.end() :] if match else item
-    return (f"message {match[1]} " if match else "earlier ") + normalize_key(words, 60), words
+    return (f"{NUMBERED_KEY}{match[1]} " if match else "earlier ") + normalize_key(words, 60), words
 
 
 def _render_list(fact: Fact, text: str) -> str:

@@ -23,7 +23,7 @@ from tenfold.core.text.memoize import memoize
 from tenfold.core.text.sentences import find_sentences
 
 MAX_REQUEST_CHARS = 6000
-_MAX_RULE_CHARS = 600
+MAX_RULE_CHARS = 600
 _MAX_CORRECTION_CHARS = 300
 """A correction up to this long is kept whole; of a longer message, the sentences that correct something."""
 _MAX_JUDGED_CHARS = 500
@@ -36,6 +36,10 @@ ACK_NOTE = "ack"
 """The `note` of a request that only acknowledges. The request before it stays the current one."""
 PERMITS, REVOKES, REPLACES = "permits", "revokes", "replaces"
 """The `note` of a rule that allows something, ends an earlier rule, or says that it replaces one."""
+STATES = "states"
+"""The `note` of a sentence that gives an amount, as in "The limit is now 300 euros.": it may replace a rule's."""
+QUOTED = "quoted"
+"""The `note` of a rule that a model found: the user's own sentence, which ends and changes no other rule."""
 
 _BULLET = re.compile(r"(?:[-*\u2022]|\d{1,2}[.)]|\[[ xX]\])\s+")
 _MARKER = re.compile(
@@ -85,7 +89,8 @@ def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fac
         return (request, _build_fact("remark", request.text, position)) if _has_words(own) else (request,)
     sentences = list(_split_sentences(text, mask_introduced(masked, language)))
     rules = list(_find_rules(sentences, language, position))
-    return (request, *rules, *_find_corrections(text, sentences, language, position, rules, first=first))
+    told = [rule for rule in rules if rule.note != STATES]
+    return (request, *rules, *_find_corrections(text, sentences, language, position, told, first=first))
 
 
 def _has_words(text: str) -> bool:
@@ -134,8 +139,8 @@ def _find_rules(sentences: list[_Sentence], language: Language, position: int) -
             and not _QUESTION_END.search(before.text)
         ):
             rule = f"{before.text} {rule}"
-        fact = _build_fact("rule", excerpt(rule, _MAX_RULE_CHARS), position, note)
-        is_known = note not in {PERMITS, REVOKES} or (note == REVOKES and language.has("heading", sentence.own))
+        fact = _build_fact("rule", excerpt(rule, MAX_RULE_CHARS), position, note)
+        is_known = note not in {PERMITS, REVOKES, STATES} or (note == REVOKES and language.has("heading", sentence.own))
         yield fact if is_known else replace(fact, live=False)
 
 
@@ -145,7 +150,7 @@ def _is_rules_heading(text: str, language: Language) -> bool:
 
 
 def _classify_sentence(sentence: _Sentence, language: Language, *, is_listed: bool) -> str | None:
-    """Returns the note of a sentence that is a rule, a permission or a revocation; None for any other."""
+    """Returns the note of a sentence that is a rule or may end one; None for any other."""
     own = language.without_idle(sentence.own)
     if _QUESTION_END.search(sentence.own) or sentence.own.endswith((":", "\uff1a")):
         return None
@@ -159,7 +164,8 @@ def _classify_sentence(sentence: _Sentence, language: Language, *, is_listed: bo
         return REPLACES if is_standing else REVOKES
     if is_rule:
         return REPLACES if language.has("changing", own) else ""
-    return None
+    is_stated = language.find_amount(own) and len(language.find_subject(own, has_headings=True)) > _MIN_SUBJECT_WORDS
+    return STATES if is_stated else None
 
 
 def _has_label(text: str, language: Language) -> bool:
@@ -191,7 +197,7 @@ def _find_corrections(
             said = " ".join(each.text for each in sentences[sentences.index(sentence) :])
         if len(said) >= _MIN_CORRECTION_CHARS and not any(said in text for text in told):
             told.append(said)
-            yield _build_fact("correction", excerpt(said, _MAX_RULE_CHARS), position)
+            yield _build_fact("correction", excerpt(said, MAX_RULE_CHARS), position)
 
 
 def _build_fact(kind: Literal["rule", "correction", "remark"], text: str, position: int, note: str = "") -> Fact:

@@ -1,7 +1,7 @@
 """The user's instructions as a ledger: each with its scope, its status and where it was said.
 
-A rule ends when the user revokes it, allows what it forbade, or replaces it. Which rule is meant follows from the words
-that both sentences share.
+A rule ends when the user revokes it, allows what it forbade, replaces it, or gives another amount for the same. Which
+rule is meant follows from the words that both sentences share. What anybody else says ends none.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.instructions import PERMITS, REPLACES, REVOKES
+from tenfold.compaction.facts.instructions import PERMITS, QUOTED, REPLACES, REVOKES, STATES
 from tenfold.core.record.block import Fact
 from tenfold.core.record.entry import RULE_ADDED, Entry, Setting
 from tenfold.core.text.excerpts import collapse_spaces, normalize_key
@@ -50,15 +50,15 @@ class Instruction(Struct, frozen=True, omit_defaults=True):
 def settle_instructions(facts: Sequence[Fact]) -> list[Fact]:
     """Returns the facts with every rule settled that a later one revokes, allows or replaces."""
     out = {id(fact): fact for fact in facts}
-    rules = sorted((fact for fact in facts if fact.kind == "rule"), key=lambda fact: fact.order)
+    rules = sorted((fact for fact in facts if fact.kind in {"rule", "correction"}), key=lambda fact: fact.order)
     for number, later in enumerate(rules):
-        if later.note in {REVOKED, SUPERSEDED, DROPPED}:
+        if later.kind != "rule" or later.note in {REVOKED, SUPERSEDED, DROPPED, QUOTED}:
             continue
         targets = _find_targets(later, [each for each in rules[:number] if out[id(each)].live])
         for target in targets:
-            note = SUPERSEDED if later.note in {"", REPLACES} else REVOKED
+            note = SUPERSEDED if later.note in {"", REPLACES, STATES} else REVOKED
             out[id(target)] = replace(target, live=False, note=note)
-        if targets and later.note == PERMITS:
+        if targets and later.note in {PERMITS, STATES}:
             out[id(later)] = replace(later, live=True, note="")
         elif targets and later.note == REVOKES:
             out[id(later)] = replace(later, live=False)
@@ -74,10 +74,11 @@ def _find_targets(later: Fact, earlier: list[Fact]) -> list[Fact]:
     return [
         fact
         for fact in earlier
-        if fact.note in {"", REPLACES}
+        if fact.note in {"", REPLACES, QUOTED}
         and (
-            _is_ended(later, subject, language.find_subject(fact.text), language)
-            or (not later.note and _is_same_but_for_a_quantity(later.text, fact.text, language))
+            (fact.kind == "rule" and _is_ended(later, subject, language.find_subject(fact.text), language))
+            or (not later.note and fact.kind == "rule" and _is_same_but_for_a_quantity(later.text, fact.text, language))
+            or (later.note in {"", REPLACES, STATES} and _has_new_amount(later, fact, language))
         )
     ]
 
@@ -98,6 +99,17 @@ def _is_ended(later: Fact, subject: frozenset[str], earlier: frozenset[str], lan
             return len(shared) >= _MIN_SHARED_WORDS
         case _:
             return False
+
+
+def _has_new_amount(later: Fact, earlier: Fact, language: Language) -> bool:
+    """Tells whether a sentence about nothing but the subject of an earlier one gives it another amount."""
+    amount, before = language.find_amount(later.text), language.find_amount(earlier.text)
+    if amount is None or before is None or amount[1] != before[1] or amount[0] == before[0]:
+        return False
+    unit = language.find_subject(amount[1])
+    words, known = (language.find_subject(each.text, has_headings=True) for each in (later, earlier))
+    subject = {word for word in words - unit if not word[0].isdigit()}
+    return len(subject) >= _MIN_SHARED_WORDS and subject <= known
 
 
 _NUMBER = re.compile(r"(?<![\w.,])(\d[\d.,]*)(?=\s*%|\s+([^\W\d_]+))")
@@ -131,7 +143,9 @@ def build_setting_facts(settings: Iterable[tuple[int, Entry]]) -> list[Fact]:
 def build_ledger(facts: Iterable[Fact]) -> tuple[Instruction, ...]:
     """Returns the instructions among merged facts, in the order in which they were said."""
     ordered = sorted((f for f in facts if f.kind in {"rule", "remark", "request"}), key=lambda fact: fact.order)
-    return tuple(_build_instruction(fact) for fact in ordered if fact.live or fact.note not in {PERMITS, REVOKES})
+    return tuple(
+        _build_instruction(fact) for fact in ordered if fact.live or fact.note not in {PERMITS, REVOKES, STATES}
+    )
 
 
 def _build_instruction(fact: Fact) -> Instruction:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.fact_lines import parse_numbered
+from tenfold.compaction.facts.fact_lines import NUMBERED_KEY, parse_numbered
 from tenfold.compaction.facts.file_footer import parse_footer
+from tenfold.compaction.facts.instructions import extract_instructions
+from tenfold.compaction.facts.ledger import settle_instructions
 from tenfold.compaction.facts.merge import WRITTEN_KINDS
 from tenfold.compaction.facts.section_headings import HEADING_BY_LINE, RETIRED_HEADINGS, SectionHeading, split_at_title
 from tenfold.core.record.block import Fact, FactKind
@@ -26,7 +29,20 @@ def parse_facts(text: str, *, position: int = -1) -> tuple[Fact, ...]:
     All get `position` (default: before any message) and a `line` that gives their order.
     """
     facts = [*_parse_section(text, position), *parse_footer(text, position=position)]
+    facts = [*_read_rules(facts, position), *facts]
     return tuple(replace(fact, line=number) for number, fact in enumerate(facts, 1))
+
+
+def _read_rules(facts: Iterable[Fact], position: int) -> Iterator[Fact]:
+    """Yields the rules and corrections in the user's words, oldest first: such a one has no line of its own.
+
+    What has one holds, so it counts as later.
+    """
+    words = [fact for fact in facts if fact.kind == "request" and (fact.live or fact.key.startswith(NUMBERED_KEY))]
+    ordered = sorted(words, key=lambda fact: (fact.live, int(fact.key.split()[1]) if not fact.live else 0))
+    for number, fact in enumerate(ordered):
+        found = extract_instructions(position, fact.text, first=not number)
+        yield from (each for each in found if each.kind in ("rule", "correction"))
 
 
 def _parse_section(text: str, position: int) -> list[Fact]:
@@ -68,7 +84,7 @@ def parse_claims(text: str, *, position: int = -1) -> tuple[Fact, ...]:
         replace(fact, kind="claimed", note=fact.kind, key=f"{fact.kind} {normalize_key(fact.text)}")
         if fact.kind in _CLAIMED_KINDS and fact.live
         else fact
-        for fact in parse_facts(text, position=position)
+        for fact in settle_instructions(parse_facts(text, position=position))
         if fact.live or fact.kind not in _CLAIMED_KINDS
     )
 

@@ -23,6 +23,7 @@ from tenfold.compaction.summarize.headings import (
 )
 from tenfold.compaction.summarize.ladder import Asking, Purpose, SummarySettings, SummaryTask
 from tenfold.compaction.summarize.literals import build_source, mark_unconfirmed
+from tenfold.compaction.summarize.quotations import Quotation, split_quotations
 from tenfold.compaction.summarize.reserved_marks import escape_marks, escape_speakers
 from tenfold.core.record.ask import SummaryAsk
 from tenfold.core.record.block import ModelCost, add_costs
@@ -85,13 +86,17 @@ class RejectedAnswer(Struct, frozen=True):
 
 
 class AskedText(Struct, frozen=True):
-    """What came of asking a model: a `text` that may be used, or "". `error` is that of the last call, if it failed."""
+    """What came of asking a model: a `text` that may be used, or "". `error` is that of the last call, if it failed.
+
+    `quotations` are what the last answer quotes as instructions of the user. Nobody has looked them up yet.
+    """
 
     text: str
     rejected: tuple[RejectedAnswer, ...]
     spent: ModelCost
     error: str = ""
     is_mended: bool = False
+    quotations: tuple[Quotation, ...] = ()
 
 
 BuildAsk = Callable[[tuple[RejectedAnswer, ...]], SummaryAsk | None]
@@ -102,22 +107,24 @@ def ask_model(context: WritingContext, build_ask: BuildAsk) -> Asking[AskedText]
     """Asks until an answer may be used, a call fails or nothing more is to be asked. Then mends the best answer."""
     rejected: tuple[RejectedAnswer, ...] = ()
     spent, error = ModelCost(), ""
+    quotations: tuple[Quotation, ...] = ()
     while not error and (ask := build_ask(rejected)) is not None:
         (answer,) = yield (ask,)
         cost = replace(answer.spent, calls=max(answer.spent.calls, 1), model=answer.spent.model or ask.model)
         spent, error = add_costs(spent, cost), answer.error
         if not error:
             expected = context.expected
-            text = without_footer(answer.text).strip()
+            text, quotations = split_quotations(without_footer(answer.text).strip())
             text = restore_headings(text, expected.headings, is_strict=expected.is_strict)
             text = mark_unconfirmed(escape_speakers(redact(text)), expected.source)  # marks would hide a secret's name
-            failures = check_summary(text, finish=answer.finish_reason, expected=expected, count=context.count)
+            finish = "stop" if quotations and answer.finish_reason == "length" else answer.finish_reason
+            failures = check_summary(text, finish=finish, expected=expected, count=context.count)
             if not failures:
-                return AskedText(text, rejected, spent)
+                return AskedText(text, rejected, spent, quotations=quotations)
             rejected = (*rejected, RejectedAnswer(text, failures))
     best = min(reversed(rejected), key=lambda each: (each.is_fatal, len(each.failures)), default=None)
     mended = _mend_by_code(best, context) if best is not None else ""
-    return AskedText(mended, rejected, spent, error, is_mended=bool(mended))
+    return AskedText(mended, rejected, spent, error, is_mended=bool(mended), quotations=quotations)
 
 
 def _mend_by_code(rejected: RejectedAnswer, context: WritingContext) -> str:

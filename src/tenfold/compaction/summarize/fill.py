@@ -144,6 +144,8 @@ def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
                 written, section = yield from _write_text(
                     plan, piece, request, has_section=piece.first == newest, files=files
                 )
+                request = replace(request, facts=_with_quoted_rules(request.facts, written.rules))
+                filled = replace(filled, all_facts=_with_quoted_rules(filled.all_facts, written.rules))
             replacement, written = _place_text(plan, piece, planned, section, request, written)
             filled = replace(
                 filled,
@@ -169,6 +171,11 @@ def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
         carried_facts=carried,
         dropped_facts=dropped + _count_dropped_before(plan.draft),
     )
+
+
+def _with_quoted_rules(facts: tuple[Fact, ...], rules: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    """Returns the facts with the rules that a text's model has quoted, in order."""
+    return tuple(sorted((*facts, *rules), key=lambda fact: fact.order)) if rules else facts
 
 
 STATE_KINDS = WRITTEN_KINDS | {"todo"}
@@ -309,6 +316,13 @@ def _write_text(
     needed = build(first, budget=max(0, min(max(largest, rules.tokens), room - own_line)))
     needed = _with_rules(needed, rules, partial(build, first))
     written = yield from _write_narrative(plan, piece, room - needed.tokens, request, needed.text)
+    if written.rules:  # they hold as well, so the text makes room for them
+        first, held, facts = (_with_quoted_rules(each, written.rules) for each in (first, held, facts))
+        rules = build(held, budget=room - text_room)
+        needed = _with_rules(build(first, budget=max(needed.tokens, rules.tokens)), rules, partial(build, first))
+        if sum(request.count([written.text])) > room - needed.tokens:
+            shorter = trim_lines(wrap_lines(written.text), room - needed.tokens, request.count)
+            written = replace(written, text=shorter)
     left = room - sum(request.count([written.text]))
     shown = first if with_story and written.text else facts  # a story has told what else there is
     rules, budget = build(held, budget=left), int(left)

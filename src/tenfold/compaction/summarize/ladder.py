@@ -169,7 +169,8 @@ class LadderStep(Struct, frozen=True):
 class SummaryResult(Struct, frozen=True):
     """A summary's text and how it was written. `failure` is the reason if no text may be used (then `text` is "").
 
-    `batches` are the texts of a writer of several.
+    `batches` are the texts of a writer of several. `rules` are sentences of the user that the text's model quoted as
+    instructions, and that code found in what the user wrote.
     """
 
     text: str
@@ -178,6 +179,7 @@ class SummaryResult(Struct, frozen=True):
     spent: ModelCost = ModelCost()
     failure: str = ""
     batches: Batches = NO_BATCHES
+    rules: tuple[Fact, ...] = ()
 
     def reject(self) -> SummaryResult:
         """Returns the result as a failure. Its notes say why no model's text may be used."""

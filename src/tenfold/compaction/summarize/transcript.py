@@ -55,6 +55,8 @@ _SPEAKERS: Mapping[TranscriptStyle, Mapping[Origin, str]] = MappingProxyType(
 )
 _MAX_PART_CHARS, _SHORT_PART_CHARS, _MIN_PART_CHARS = 8_000, 1_000, 120
 """Characters of one part: the most, the fewest before a conversation is split instead, and the fewest of all."""
+_GAP_TOKENS = 30
+"""Tokens for the line that says how many messages are left out."""
 _MOST_ROLE_CHARS, _LEAST_ROLE_CHARS = 8_000, 500
 """Characters of one part in the style `roles`: as many as fit, and the fewest before any message is left out."""
 _MIN_ROLE_MESSAGES = 2
@@ -133,7 +135,7 @@ def render_transcript(
         blocks = _render_messages(items, limit, style)
     sizes = count([block + "\n\n" for block in blocks]) if blocks else []
     first, total = len(blocks), 0
-    available = budget - 30
+    available = budget if sum(sizes) <= budget else budget - _GAP_TOKENS
     while first > 0 and total + sizes[first - 1] <= available:
         first -= 1
         total += sizes[first]

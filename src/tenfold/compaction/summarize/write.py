@@ -38,11 +38,12 @@ from tenfold.compaction.summarize.ladder import (
     list_steps,
 )
 from tenfold.compaction.summarize.mechanical import write_mechanical
+from tenfold.compaction.summarize.quotations import find_quoted_rules
 from tenfold.compaction.summarize.reserved_marks import NOTES_FRAME
 from tenfold.compaction.summarize.story import write_story
 from tenfold.compaction.summarize.transcript import render_transcript, split_messages
 from tenfold.core.record.ask import SummaryAsk
-from tenfold.core.record.block import ModelCost, Rung, add_costs
+from tenfold.core.record.block import Fact, ModelCost, Rung, add_costs
 from tenfold.core.text.excerpts import Count
 
 __all__ = ["SummaryResult", "SummarySettings", "SummaryTask", "clean_text", "write_summary"]
@@ -79,6 +80,7 @@ def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) ->
     chunks = split_messages(task.items, budget=budget, max_chunks=settings.chunks, count=count, style=settings.style)
     notes: list[str] = [describe_left_out(chunks.left_out, budget)] if chunks.left_out else []
     spent, current = ModelCost(), task
+    rules: tuple[Fact, ...] = ()
     rung: Rung = "model"
     for number, piece in enumerate(chunks.chunks):
         current = replace(task if not number else replace(current, parts=()), items=piece)
@@ -86,14 +88,16 @@ def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) ->
         spent = add_costs(spent, written.spent) if written.spent.calls else spent
         prefix = f"piece {number + 1} of {len(chunks.chunks)}: " if len(chunks.chunks) > 1 else ""
         notes.extend(prefix + note for note in written.notes)
+        rules += written.rules
         if written.failure:
             items = tuple(item for piece in chunks.chunks[number:] for item in piece)
             rest = replace(current, items=items, allotment=whole)
-            return _finish_without_model(rest, settings, SummaryResult("", "none", tuple(notes), spent), count)
+            failed = SummaryResult("", "none", tuple(notes), spent)
+            return replace(_finish_without_model(rest, settings, failed, count), rules=rules)
         rung = max(rung, written.rung, key=RUNGS.index)
-        current = replace(current, previous=written.text)
+        current = replace(current, previous=written.text, facts=(*task.facts, *rules))
     text = f"{NOTES_FRAME}\n\n{current.previous}" if task.allotment < whole else current.previous
-    return SummaryResult(text, rung, tuple(notes), spent)
+    return SummaryResult(text, rung, tuple(notes), spent, rules=rules)
 
 
 def _with_room_for_frame(task: SummaryTask, settings: SummarySettings, count: Count) -> SummaryTask:
@@ -139,7 +143,11 @@ def _climb_ladder(task: SummaryTask, settings: SummarySettings, count: Count) ->
         reason = _describe_step(asked, left_out_note)
         if asked.text:
             notes.extend([f"{step.model}: {reason}"] if reason else [])
-            return SummaryResult(text=clean_text(asked.text), rung=step.rung, notes=tuple(notes), spent=spent)
+            rules, missing = find_quoted_rules(asked.quotations, task.items, task.facts)
+            if missing:
+                what = f"{missing} of {len(asked.quotations)} quoted instructions"
+                notes.append(f"{step.model}: {what} are no words of the user's and were dropped")
+            return SummaryResult(clean_text(asked.text), step.rung, tuple(notes), spent, rules=rules)
         notes.append(f"{step.rung} {step.model}: {reason}")
         error = "" if asked.rejected else asked.error
     return SummaryResult(text="", rung="none", notes=tuple(notes), spent=spent, failure="; ".join(notes))
@@ -185,7 +193,7 @@ def _get_message_budget(task: SummaryTask, settings: SummarySettings, model: str
     fixed_texts = (
         settings.system,
         _choose_prompt(task, settings),
-        render_guide(task.list_headings(settings), settings.sections),
+        render_guide(headings, settings.sections) if (headings := task.list_headings(settings)) else settings.told,
         render_earlier_texts(task, bound // 2, count),
         task.focus,
         settings.instructions,

@@ -23,6 +23,7 @@ CueName = Literal[
     "idle",
     "planning",
     "stepping",
+    "user",
 ]
 _TELLING: tuple[CueName, ...] = ("standing", "binding", "permitting", "revoking", "changing", "once")
 _LETTER = r"[\w\u0900-\u0963]"
@@ -36,6 +37,7 @@ _UNCLAIMED_LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(rf"(?:(?!\d){_LETTER})+(?:'(?:(?!\d){_LETTER})+)?")
 _TOKEN = re.compile(rf"(?<![\w./:-])[\w./:-]*\d[\w./:-]*|{_LETTER}+(?:[._/]{_LETTER}+)+|{_LETTER}+")
 _NUMBER = re.compile(r"\d+")
+_AMOUNT = re.compile(r"(?<![\w.,/-])([$\u20ac\u00a3\u00a5]?) ?(\d+(?:[.,]\d+)*) ?(%|[^\W\d_]+)?")
 _UNSPACED_RUN = re.compile(r"[\u3400-\u9fff\u30a0-\u30ff]+")
 
 
@@ -49,6 +51,7 @@ class Language:
         self._table = table
         self._patterns: dict[CueName, re.Pattern[str]] = {}
         self._cue_words = _list_words(table, ("standing", "permitting", "revoking", "recent", "heading", "once"))
+        self._heading_words = _list_words(table, ("heading",))
         self._telling_words = _list_words(table, _TELLING)
 
     def has(self, name: CueName, text: str) -> bool:
@@ -64,19 +67,32 @@ class Language:
         common = sum(word in self.common for word in words)
         return common + len(self._telling_words.intersection(words)), common
 
-    def find_subject(self, text: str) -> frozenset[str]:
-        """Returns the stems of the words that say what a sentence is about; numbers and names are whole."""
+    def find_subject(self, text: str, *, has_headings: bool = False) -> frozenset[str]:
+        """Returns the stems of the words that say what a sentence is about; numbers and names are whole.
+
+        With `has_headings`, words that may stand over a list of rules, such as "limit", are among them.
+        """
+        dropped = self._cue_words - self._heading_words if has_headings else self._cue_words
         text = fold_letters(text).replace("\u2019", "'")
         if self.code == "ko":
-            return frozenset(word[:2] for word in _TOKEN.findall(text) if len(word) > 1 and word not in self._cue_words)
+            return frozenset(word[:2] for word in _TOKEN.findall(text) if len(word) > 1 and word not in dropped)
         if not self._table.spaced:
             return frozenset(run[at : at + 2] for run in _UNSPACED_RUN.findall(text) for at in range(len(run) - 1))
         words = (word.strip("./:-") for word in _TOKEN.findall(text))
         return frozenset(
             word if _is_name(word) else stem_word(word, self._table.stemmer)
             for word in words
-            if len(word) > 2 and word not in self.common and word not in self._cue_words
+            if len(word) > 2 and word not in self.common and word not in dropped
         ) | frozenset(_NUMBER.findall(text))
+
+    def find_amount(self, text: str) -> tuple[str, str] | None:
+        """Returns the one amount that a sentence gives, with its unit; None if it gives none or several.
+
+        A number without a unit may name a thing, as in "ticket 12".
+        """
+        found = ((n, sign or unit) for sign, n, unit in _AMOUNT.findall(fold_letters(text)) if sign or unit)
+        amounts = [each for each in found if each[1] not in self.common]
+        return amounts[0] if len(amounts) == 1 else None
 
     def _get_pattern(self, name: CueName) -> re.Pattern[str]:
         if name not in self._patterns:

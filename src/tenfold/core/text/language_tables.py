@@ -39,7 +39,8 @@ class LanguageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     judged by the phrases in `idle`, which look like cues and are none. A message that consists of `acknowledging` words
     only asks for nothing; left out are words that may ask for something, such as "please" in most languages.
     `planning` and `stepping` words stand above a plan, the latter in what a model wrote only. `asking` words are what
-    questions are made of: half the words of a question are such.
+    questions are made of: half the words of a question are such. `user` words name the person whose instructions count,
+    as in "User: ..." and in "Rules of the user".
 
     The dot of `abbreviations` ends no sentence, that of `closing` ones only before a capitalised word that often begins
     a sentence, and that of `numbered` ones unless a number follows. They are written without spaces and without the
@@ -69,6 +70,7 @@ class LanguageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     planning: tuple[str, ...] = ()
     stepping: tuple[str, ...] = ()
     asking: tuple[str, ...] = ()
+    user: tuple[str, ...] = ()
     abbreviations: tuple[str, ...] = ()
     abbreviated_endings: tuple[str, ...] = ()
     closing: tuple[str, ...] = ()

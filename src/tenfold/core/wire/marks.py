@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tenfold.core.record.message import Message, Origin, Role, get_text
 from tenfold.foreign_texts import (
     HARNESS_TEXTS,
+    KIMI_STATUS,
     OUTPUT_TEXTS,
     REACT_ACTION,
     REACT_OBSERVATION,
@@ -122,8 +123,8 @@ _SUBMISSION_CHARS = 80
 
 
 def is_tool_header(text: str) -> bool:
-    """Tells whether a text is nothing but the line that announces a tool's output, which the next text then is."""
-    return re.fullmatch(rf"\s*{TOOL_HEADER}\s*", text) is not None
+    """Tells whether a text is nothing but what announces a tool's output, which the next text then is."""
+    return re.fullmatch(rf"\s*(?:{TOOL_HEADER}|<system>{KIMI_STATUS})\s*", text) is not None
 
 
 def find_text_origin(text: str, confirm: SummaryConfirmer | None = None, *, is_whole: bool = True) -> Origin:
@@ -142,8 +143,8 @@ def find_text_origin(text: str, confirm: SummaryConfirmer | None = None, *, is_w
     if not start.startswith(_STARTS):
         return "human"
     for row in (*HARNESS_PATTERNS, *SUMMARY_PATTERNS):
-        if start.startswith(row.start):
-            return "harness" if start.rstrip().endswith(row.end) or _is_cut_off(row, start) else "human"
+        if start.startswith(row.start) and (start.rstrip().endswith(row.end) or _is_cut_off(row, start)):
+            return "harness"
     is_output = any(_is_tool_output(row, start) or _is_cut_off(row, start) for row in TOOL_OUTPUT_PATTERNS)
     return "tool" if is_output else "human"
 
