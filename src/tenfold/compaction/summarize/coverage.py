@@ -175,13 +175,12 @@ def weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[dic
     whether people and the model speak of it. Of a long output, the lines with the heaviest terms compete.
     """
     sequences = [split_terms(passage.text) for passage in passages]
-    terms = [dict.fromkeys(sequence) for sequence in sequences]
     times: Counter[str] = Counter()
     for item, group in groupby(range(len(passages)), lambda index: passages[index].item):
-        own = [terms[index] for index in group]
-        for each in own if item == EARLIER_ITEM else [set[str]().union(*own)]:
+        own = [sequences[index] for index in group]
+        for each in map(set, own) if item == EARLIER_ITEM else [set[str]().union(*own)]:
             times.update(each)
-    spoken = set[str]().union(*(own for p, own in zip(passages, terms, strict=True) if p.kind not in _PASSED_ON))
+    spoken = set[str]().union(*(own for p, own in zip(passages, sequences, strict=True) if p.kind not in _PASSED_ON))
     total = 1 + max((passage.item for passage in passages), default=0)
     said = {
         term: math.log(1 + total / count)
@@ -190,11 +189,13 @@ def weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[dic
         for term, count in times.items()
     }
     passed_on = {term: own * (_SPOKEN_SHARE if term in spoken else _UNSPOKEN_SHARE) for term, own in said.items()}
-    chosen = _select_result_lines(passages, lambda index: sum(map(passed_on.__getitem__, terms[index])))
+    chosen = _select_result_lines(
+        passages, lambda index: sum(map(passed_on.__getitem__, dict.fromkeys(sequences[index])))
+    )
     novelty = _measure_novelty(passages, sequences, chosen)
     weighed = [replace(passages[at], factor=passages[at].factor * new) for at, new in zip(chosen, novelty, strict=True)]
     tables = ((passed_on if p.kind in _PASSED_ON else said) for p in weighed)
-    return weighed, [{term: table[term] for term in terms[at]} for at, table in zip(chosen, tables, strict=True)]
+    return weighed, [{term: table[term] for term in sequences[at]} for at, table in zip(chosen, tables, strict=True)]
 
 
 def split_terms(text: str) -> list[str]:
@@ -221,22 +222,24 @@ def _measure_novelty(
     Reports, announcements and small talk come again and again with another name or number in them. A passage that is
     built like no other says what nothing else does. A change counts each time, since its object is another.
     """
-    shapes: list[set[tuple[str, ...]]] = []
-    times: Counter[tuple[str, ...]] = Counter()
+    times: Counter[str] = Counter()
     forms: dict[str, str] = {}
-    for passage, terms in zip(passages, sequences, strict=True):
-        if _UNSPACED.search(passage.text) and _DIGITS.search(passage.text):  # a number lies across several pairs
-            words = split_terms(_DIGITS.sub("0", passage.text))
-        else:
+    shapes: dict[int, set[str]] = dict.fromkeys(chosen, set())
+    for at, terms in enumerate(sequences):
+        text = passages[at].text
+        if text.isascii() or not _UNSPACED.search(text):
             words = [forms.get(term) or forms.setdefault(term, _DIGITS.sub("0", term)) for term in terms]
-        shapes.append(set(zip(words, words[1:], words[2:], strict=False)) or {tuple(words)})
-        times.update(shapes[-1])
+        else:  # a number may lie in several pairs of signs
+            words = split_terms(_DIGITS.sub("0", text))
+        own = set(map(" ".join, zip(words, words[1:], words[2:], strict=False))) or {" ".join(words)}
+        times.update(own)
+        if at in shapes:
+            shapes[at] = own
     return [
         1.0
         if passages[at].kind is PassageKind.CHANGE
-        else _LEAST_NOVELTY
-        + (1 - _LEAST_NOVELTY) * list(map(times.__getitem__, shapes[at])).count(1) / len(shapes[at])
-        for at in chosen
+        else _LEAST_NOVELTY + (1 - _LEAST_NOVELTY) * list(map(times.__getitem__, own)).count(1) / len(own)
+        for at, own in shapes.items()
     ]
 
 
