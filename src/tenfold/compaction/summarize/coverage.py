@@ -174,13 +174,14 @@ def weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[dic
     A term weighs the more the fewer items it occurs in. In what a tool printed or the user passed on it weighs less, by
     whether people and the model speak of it. Of a long output, the lines with the heaviest terms compete.
     """
-    sequences = [split_terms(passage.text) for passage in passages]
+    texts = Counter(passage.text for passage in passages)  # the lines of a file that is read again are the same
+    terms = {text: split_terms(text) for text in texts}
     times: Counter[str] = Counter()
-    for item, group in groupby(range(len(passages)), lambda index: passages[index].item):
-        own = [sequences[index] for index in group]
+    for item, group in groupby(passages, lambda passage: passage.item):
+        own = [terms[passage.text] for passage in group]
         for each in map(set, own) if item == EARLIER_ITEM else [set[str]().union(*own)]:
             times.update(each)
-    spoken = set[str]().union(*(own for p, own in zip(passages, sequences, strict=True) if p.kind not in _PASSED_ON))
+    spoken = set[str]().union(*(terms[passage.text] for passage in passages if passage.kind not in _PASSED_ON))
     total = 1 + max((passage.item for passage in passages), default=0)
     said = {
         term: math.log(1 + total / count)
@@ -189,13 +190,14 @@ def weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[dic
         for term, count in times.items()
     }
     passed_on = {term: own * (_SPOKEN_SHARE if term in spoken else _UNSPOKEN_SHARE) for term, own in said.items()}
-    chosen = _select_result_lines(
-        passages, lambda index: sum(map(passed_on.__getitem__, dict.fromkeys(sequences[index])))
-    )
-    novelty = _measure_novelty(passages, sequences, chosen)
-    weighed = [replace(passages[at], factor=passages[at].factor * new) for at, new in zip(chosen, novelty, strict=True)]
-    tables = ((passed_on if p.kind in _PASSED_ON else said) for p in weighed)
-    return weighed, [{term: table[term] for term in sequences[at]} for at, table in zip(chosen, tables, strict=True)]
+
+    def weigh(passage: Passage) -> dict[str, float]:
+        table = passed_on if passage.kind in _PASSED_ON else said
+        return {term: table[term] for term in terms[passage.text]}
+
+    chosen = _select_result_lines(passages, lambda line: sum(weigh(line).values()))
+    novelty = _measure_novelty(chosen, texts, terms)
+    return [replace(p, factor=p.factor * new) for p, new in zip(chosen, novelty, strict=True)], list(map(weigh, chosen))
 
 
 def split_terms(text: str) -> list[str]:
@@ -215,31 +217,35 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u
 
 
 def _measure_novelty(
-    passages: Sequence[Passage], sequences: Sequence[list[str]], chosen: Sequence[int]
+    chosen: Sequence[Passage], texts: Mapping[str, int], terms: Mapping[str, Sequence[str]]
 ) -> list[float]:
-    """Returns for each chosen passage the share of its sequences of three terms that no other has, numbers apart.
+    """Returns for each passage the share of its sequences of three terms that no other has, numbers apart.
+
+    `texts` are those of all passages, each with the number of times that it occurs, and `terms` the terms of each.
 
     Reports, announcements and small talk come again and again with another name or number in them. A passage that is
     built like no other says what nothing else does. A change counts each time, since its object is another.
     """
     times: Counter[str] = Counter()
     forms: dict[str, str] = {}
-    shapes: dict[int, set[str]] = dict.fromkeys(chosen, set())
-    for at, terms in enumerate(sequences):
-        text = passages[at].text
+    shapes: dict[str, set[str]] = {passage.text: set() for passage in chosen}
+    for text, count in texts.items():
         if text.isascii() or not _UNSPACED.search(text):
-            words = [forms.get(term) or forms.setdefault(term, _DIGITS.sub("0", term)) for term in terms]
+            words = [forms.get(term) or forms.setdefault(term, _DIGITS.sub("0", term)) for term in terms[text]]
         else:  # a number may lie in several pairs of signs
             words = split_terms(_DIGITS.sub("0", text))
         own = set(map(" ".join, zip(words, words[1:], words[2:], strict=False))) or {" ".join(words)}
         times.update(own)
-        if at in shapes:
-            shapes[at] = own
+        if count > 1:  # each of its sequences stands elsewhere too
+            times.update(own)
+        if text in shapes:
+            shapes[text] = own
+    new = {text: list(map(times.__getitem__, own)).count(1) for text, own in shapes.items()}
     return [
         1.0
-        if passages[at].kind is PassageKind.CHANGE
-        else _LEAST_NOVELTY + (1 - _LEAST_NOVELTY) * list(map(times.__getitem__, own)).count(1) / len(own)
-        for at, own in shapes.items()
+        if passage.kind is PassageKind.CHANGE
+        else _LEAST_NOVELTY + (1 - _LEAST_NOVELTY) * new[passage.text] / len(shapes[passage.text])
+        for passage in chosen
     ]
 
 
@@ -248,12 +254,13 @@ _LEAST_NOVELTY = 0.1
 """What is left of the worth of a passage whose every sequence of terms stands elsewhere too."""
 
 
-def _select_result_lines(passages: Sequence[Passage], weigh: Callable[[int], float]) -> list[int]:
-    """Returns the indexes of all passages but the lightest lines of long outputs."""
-    out: list[int] = []
-    for is_output, group in groupby(range(len(passages)), lambda index: passages[index].kind is PassageKind.RESULT):
-        indexes = list(group)
-        if is_output and len(indexes) > MAX_RESULT_LINES:
-            indexes = sorted(sorted(indexes, key=weigh, reverse=True)[:MAX_RESULT_LINES])
-        out += indexes
+def _select_result_lines(passages: Sequence[Passage], weigh: Callable[[Passage], float]) -> list[Passage]:
+    """Returns all passages but the lightest lines of long outputs."""
+    out: list[Passage] = []
+    for is_output, group in groupby(passages, lambda passage: passage.kind is PassageKind.RESULT):
+        found = list(group)
+        if is_output and len(found) > MAX_RESULT_LINES:
+            heaviest = sorted(range(len(found)), key=lambda index: -weigh(found[index]))[:MAX_RESULT_LINES]
+            found = [found[index] for index in sorted(heaviest)]
+        out += found
     return out

@@ -69,7 +69,7 @@ class _AppendState(Struct):
     last_positions: dict[int, int]
 
 
-def build_request(
+def build_request(  # noqa: PLR0913  one append is one transaction, and these are its parts
     entries: Sequence[Entry],
     *,
     expected: str | None,
