@@ -16,15 +16,16 @@ from tenfold.compaction.facts.extractor import extract_facts
 from tenfold.compaction.facts.redacted_messages import redact_message
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.core.text.excerpts import Keep, excerpt, flatten, strip_escapes
-from tenfold.core.text.memoize import MAX_TEXT_LENGTH
+from tenfold.core.text.memoize import SIZES
 from tenfold.core.text.sentences import find_sentences
 from tenfold.core.view.rules import validate
 from tenfold.errors import BadInput
 from tenfold.formats import read_data
 
-SIZE, GROWTH, FASTER = MAX_TEXT_LENGTH + 2_000, 4, 9.0
+SIZE, GROWTH, FASTER = SIZES[1][0] + 2_000, 4, 9.0
 """Work that grows as the text does takes 4 times as long for 4 times the text, quadratic work 16 times. Both texts are
-longer than what is remembered: else the shorter one is redacted once where the longer one is redacted for each use."""
+of the longest that are remembered: else the shorter one is redacted once where the longer one is for each use."""
+assert SIZES[1][0] < SIZE < SIZES[2][0] // GROWTH
 NOISE = 0.05
 """Seconds of the processor below which a measure says nothing."""
 PASTED = (

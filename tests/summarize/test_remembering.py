@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tenfold.core.text.memoize import MAX_RESULTS, MAX_TEXT_LENGTH, memoize
+import pytest
+
+from tenfold.core.text.memoize import SIZES, memoize
 
 
 def test_each_text_and_each_argument_has_its_own_result() -> None:
@@ -18,7 +20,7 @@ def test_each_text_and_each_argument_has_its_own_result() -> None:
     assert len(asked) == 4
 
 
-def test_a_long_text_is_read_each_time_and_old_results_go() -> None:
+def test_a_longer_text_than_any_that_is_kept_is_read_each_time() -> None:
     asked: list[str] = []
 
     @memoize
@@ -26,10 +28,42 @@ def test_a_long_text_is_read_each_time_and_old_results_go() -> None:
         asked.append(text)
         return len(text)
 
-    assert [measure_text("x" * (MAX_TEXT_LENGTH + 1)) for _ in range(2)] == [MAX_TEXT_LENGTH + 1] * 2
-    assert [measure_text("x" * MAX_TEXT_LENGTH) for _ in range(2)] == [MAX_TEXT_LENGTH] * 2
+    longest = SIZES[-1][0]
+    assert [measure_text("x" * (longest + 1)) for _ in range(2)] == [longest + 1] * 2
+    assert [measure_text("x" * longest) for _ in range(2)] == [longest] * 2
     assert len(asked) == 3
-    for number in range(MAX_RESULTS):
+
+
+@pytest.mark.parametrize(("length", "results"), SIZES)
+def test_of_each_size_old_results_go(length: int, results: int) -> None:
+    asked: list[str] = []
+
+    @memoize
+    def measure_text(text: str) -> int:
+        asked.append(text)
+        return len(text)
+
+    measure_text("x" * length)
+    for number in range(results - 1):
+        measure_text(f"{number:0{length}}")
+    measure_text("x" * length)
+    assert len(asked) == results
+    measure_text("y" * length)
+    measure_text(f"{0:0{length}}")
+    assert len(asked) == results + 2
+
+
+def test_short_texts_do_not_drive_out_a_long_output() -> None:
+    asked: list[str] = []
+
+    @memoize
+    def measure_text(text: str) -> int:
+        asked.append(text)
+        return len(text)
+
+    output = "x" * SIZES[-1][0]
+    measure_text(output)
+    for number in range(SIZES[0][1] + 1):
         measure_text(f"{number}")
-    measure_text("x" * MAX_TEXT_LENGTH)
-    assert len(asked) == 4 + MAX_RESULTS
+    measure_text(output)
+    assert asked.count(output) == 1

@@ -219,7 +219,7 @@ class CompactionRunner:
             floor=Counted(floor),
             calibration=self._conversation.calibration,
             has_before_hooks=bool(self.answerer.before_hooks or self.answerer.listeners),
-            rates=find_rates(model) if model else None,
+            find_rates=find_rates,
             least_slope=self._least_slopes.get(model, 0.0),
         )
 

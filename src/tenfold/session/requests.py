@@ -40,7 +40,7 @@ from tenfold.core.wire.registry import choose_wire, find_list_field, find_only_w
 from tenfold.core.wire.sdk_values import get_set_fields
 from tenfold.core.wire.system_prompt import take_request_summaries
 from tenfold.errors import StoreError, UsageError
-from tenfold.formats.session_draft import find_timestamp, parse_micros
+from tenfold.formats.session_draft import TIME_KEYS, find_timestamp, parse_micros
 from tenfold.session.compactor import CompactionRunner
 from tenfold.session.conversation import Conversation
 from tenfold.session.host_lists import (
@@ -146,12 +146,18 @@ def restore_objects(encoded: EncodedList, objects: Sequence[Any], raws: Sequence
     return out[::-1]
 
 
+_TIME_FIELDS = tuple(f'"{key}"'.encode() for key in TIME_KEYS)
+
+
 def read_times(raws: Sequence[bytes], ends: Sequence[int]) -> list[int | None]:
     """Reads when each message was written (microseconds UTC) from what its item carries, None where that is nothing.
 
     `ends` are the numbers of messages up to and with each item, as in `DecodedHistory`.
     """
-    times = (parse_micros(find_timestamp(parse_value(raw))) for raw in raws)
+    times = (
+        parse_micros(find_timestamp(parse_value(raw))) if any(field in raw for field in _TIME_FIELDS) else None
+        for raw in raws
+    )
     return [time for time, start, end in zip(times, (0, *ends), ends, strict=False) for _ in range(end - start)]
 
 

@@ -26,9 +26,9 @@ class Call(Struct, frozen=True):
     - `to` is the target, in tokens by the policy's counter. Without it, the policy's trigger chooses one for `window`.
     - `window` is the model's context window in tokens, None if nobody knows it. `output_reserve` of it are kept free
       for the answer.
-    - `model` names the agent's model. `calibration` is what its provider has reported so far, and `rates` are its
-      prices, None if nobody knows them. `least_slope` is how many tokens the provider counts at least for one of ours:
-      a request that it refused has shown it. It is 0 if it refused none.
+    - `model` names the agent's model. `calibration` is what its provider has reported so far. `find_rates` looks up its
+      prices, once there is a receipt to write. `least_slope` is how many tokens the provider counts at least for one of
+      ours: a request that it refused has shown it. It is 0 if it refused none.
     - `floor` counts what is sent besides the view, by the policy's counter: a system prompt and tools.
     - `recall` says how a stub tells the model where to read the original. `focus` is what a summary should dwell on.
     - With `has_before_hooks`, the engine consults the before-hooks once it has a plan.
@@ -49,7 +49,7 @@ class Call(Struct, frozen=True):
     has_before_hooks: bool = False
     run: str = ""
     limits: Limits | None = None
-    rates: Rates | None = None
+    find_rates: Callable[[str], Rates | None] | None = None
     least_slope: float = 0.0
     supplied: str = ""
 

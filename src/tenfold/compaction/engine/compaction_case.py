@@ -198,14 +198,15 @@ class CompactionCase(Struct, frozen=True):
         None where the model's prices are not known.
         """
         call, reading = self.call, self.reading
-        if call.rates is None:
+        rates = call.find_rates(call.model) if call.find_rates and call.model else None
+        if rates is None:
             return None
         if call.to is not None:  # the Reading is the plain count, as the target is
             reading = self.policy.estimator.read(
                 before, call.calibration, model=call.model, window=call.window, counter=self.policy.counter.name
             )
         saved, rewritten = map(reading.to_provider_part, (before - after, max(NO_TOKENS, after - call.floor)))
-        return build_receipt(saved, rewritten, call.rates, summary_price)
+        return build_receipt(saved, rewritten, rates, summary_price)
 
     def succeed(self, plan: Plan, block_id: str, filled: FilledPlan) -> EngineResult:
         """Ends with a Block, and the Outcome with its figures."""

@@ -14,6 +14,7 @@ from itertools import takewhile
 from tenfold.compaction.facts.shell import FileEffect, is_read_only, list_heredocs, split_pipelines
 from tenfold.compaction.facts.tool_calls import ToolAction, find_command
 from tenfold.core.text.excerpts import Keep, excerpt, flatten
+from tenfold.core.text.memoize import memoize
 from tenfold.core.text.redaction import redact_cached
 
 MAX_CHANGE_CHARS = 300
@@ -62,7 +63,7 @@ def describe_edit(action: ToolAction, effect: FileEffect) -> str:
     if blocks := _SEARCH_BLOCK.findall(patch[:_MAX_READ_CHARS]):
         return _join_changes(_describe_change(old, new) for old, new in blocks)
     if action.verb == "shell":
-        return _describe_command(command, effect)
+        return _describe_command(command, effect.path.rpartition("/")[2])
     return _describe_arguments(action.arguments, effect) or _describe_line_edit(command)
 
 
@@ -94,8 +95,8 @@ def _describe_line_edit(command: str) -> str:
     return _limit(f"{place} -> {_shorten(new, 220) or '(removed)'}")
 
 
-def _describe_command(command: str, effect: FileEffect) -> str:
-    name = effect.path.rpartition("/")[2]
+@memoize
+def _describe_command(command: str, name: str) -> str:
     for header, body in list_heredocs(command[:_MAX_READ_CHARS]):
         if name in header:
             return f"+ {_shorten(body, 260)}" if ">>" in header else _describe_new_text(body)
@@ -133,6 +134,7 @@ def _describe_patch(section: str) -> str:
     return _render_change(old, new, "\n".join(context))
 
 
+@memoize
 def _describe_change(old: str, new: str) -> str:
     """Describes a replacement by the lines that differ, and the function they stand in if the text shows it."""
     if not old:
@@ -155,6 +157,7 @@ def _render_change(removed: list[str], added: list[str], context: str) -> str:
     return _limit(f"{place}{old} -> {new or '(removed)'}" if old else f"{place}+ {new}")
 
 
+@memoize
 def _describe_new_text(text: str) -> str:
     """Describes a whole file: the number of its lines, and the names it defines or else how it begins."""
     names = list(dict.fromkeys(_list_definitions(text)))

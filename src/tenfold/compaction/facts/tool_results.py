@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import IntEnum, auto
+from itertools import islice
 
 from msgspec import Struct
 
@@ -300,14 +301,22 @@ def _list_body_lines(text: str) -> list[str]:
 def _list_statements(text: str) -> list[str]:
     """Returns what a tool says itself: its lines without the content of files that it quotes."""
     lines = strip_escapes(excerpt(text, 8_000, Keep.EDGES)).split("\n")
-    said = [line.strip() for line in lines if line.strip() and not _QUOTED_LINE.match(line)]
-    return [*said[:4], *said[4:][-3:]]
+    unread = iter(lines)
+    first = list(islice(filter(_is_statement, unread), 4))
+    last = list(islice(filter(_is_statement, reversed(list(unread))), 3))
+    return [line.strip() for line in (*first, *reversed(last))]
+
+
+def _is_statement(line: str) -> bool:
+    return bool(line.strip()) and not _QUOTED_LINE.match(line)
 
 
 def _has_failure_words(verb: Verb, text: str) -> bool:
     """Tells whether the words of a tool other than a shell say that it did not do what was asked."""
+    if verb == "read" and "\n" in text.strip():  # a file may begin like an error
+        return False
     statements = _list_statements(text)
-    if verb == "read" and (len(statements) > 2 or "\n" in text.strip()):  # a file may begin like an error
+    if verb == "read" and len(statements) > 2:  # lines that end in a carriage return only
         return False
     if _has_error_member(text) or (_FAILURE_START.match(text) and (len(text) < 4_000 or ":" in text[:20])):
         return True

@@ -11,7 +11,7 @@ import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, auto
 from itertools import groupby
 
@@ -179,65 +179,78 @@ def weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[dic
     A term weighs the more the fewer items it occurs in. In what a tool printed or the user passed on it weighs less, by
     whether people and the model speak of it. Of a long output, the lines with the heaviest terms compete.
     """
-    terms = [dict.fromkeys(split_terms(passage.text)) for passage in passages]
-    novelty = _measure_novelty(passages)
-    items: dict[str, set[int]] = {}
-    spoken: set[str] = set()
-    for index, (passage, own) in enumerate(zip(passages, terms, strict=True)):
-        place = passage.item if passage.item >= 0 else -1 - index
-        for term in own:
-            items.setdefault(term, set()).add(place)
-        if passage.kind not in _PASSED_ON:
-            spoken.update(own)
+    texts = Counter(passage.text for passage in passages)  # the lines of a file that is read again are the same
+    terms = {text: split_terms(text) for text in texts}
+    times: Counter[str] = Counter()
+    for item, group in groupby(passages, lambda passage: passage.item):
+        own = [terms[passage.text] for passage in group]
+        for each in map(set, own) if item == EARLIER_ITEM else [set[str]().union(*own)]:
+            times.update(each)
+    spoken = set[str]().union(*(terms[passage.text] for passage in passages if passage.kind not in _PASSED_ON))
     total = 1 + max((passage.item for passage in passages), default=0)
-    weights = {
-        term: math.log(1 + total / len(places))
-        * (1.0 if len(places) > 1 else _SINGLE_SHARE)
+    said = {
+        term: math.log(1 + total / count)
+        * (1.0 if count > 1 else _SINGLE_SHARE)
         * (_VALUE_FACTOR if not term.isalpha() and any(map(str.isdigit, term)) else 1.0)
-        for term, places in items.items()
+        for term, count in times.items()
     }
-    weighed: list[dict[str, float]] = []
-    for passage, own in zip(passages, terms, strict=True):
-        weighed.append(
-            {term: weights[term] for term in own}
-            if passage.kind not in _PASSED_ON
-            else {term: weights[term] * (_SPOKEN_SHARE if term in spoken else _UNSPOKEN_SHARE) for term in own}
-        )
-    passages = [replace(p, factor=p.factor * n) for p, n in zip(passages, novelty, strict=True)]
-    chosen = _select_result_lines(passages, [sum(own.values()) for own in weighed])
-    return [passages[index] for index in chosen], [weighed[index] for index in chosen]
+    passed_on = {term: own * (_SPOKEN_SHARE if term in spoken else _UNSPOKEN_SHARE) for term, own in said.items()}
+
+    def weigh(passage: Passage) -> dict[str, float]:
+        table = passed_on if passage.kind in _PASSED_ON else said
+        return {term: table[term] for term in terms[passage.text]}
+
+    chosen = _select_result_lines(passages, lambda line: sum(weigh(line).values()))
+    novelty = _measure_novelty(chosen, texts, terms)
+    return [replace(p, factor=p.factor * new) for p, new in zip(chosen, novelty, strict=True)], list(map(weigh, chosen))
 
 
-def split_terms(text: str) -> Iterator[str]:
+def split_terms(text: str) -> list[str]:
     """Splits a text into its words, in lower case, and what is written without blanks into pairs of signs."""
-    for word in _TERM.findall(text.lower()):
-        if _UNSPACED.search(word):
-            yield from (word[at : at + 2] for at in range(max(len(word) - 1, 1)))
-        else:
-            yield word
+    words: list[str] = _TERM.findall(text.lower())
+    if text.isascii() or not any(map(_UNSPACED.search, words)):
+        return words
+    return [term for word in words for term in (_split_pairs(word) if _UNSPACED.search(word) else (word,))]
+
+
+def _split_pairs(word: str) -> list[str]:
+    return [word[at : at + 2] for at in range(max(len(word) - 1, 1))]
 
 
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 """A sign of Thai, Lao, Burmese, Khmer, Japanese or Chinese."""
 
 
-def _measure_novelty(passages: Sequence[Passage]) -> list[float]:
-    """Returns for each passage the share of its sequences of three terms that no other passage has, numbers apart.
+def _measure_novelty(
+    chosen: Sequence[Passage], texts: Mapping[str, int], terms: Mapping[str, Sequence[str]]
+) -> list[float]:
+    """Returns for each passage the share of its sequences of three terms that no other has, numbers apart.
+
+    `texts` are those of all passages, each with the number of times that it occurs, and `terms` the terms of each.
 
     Reports, announcements and small talk come again and again with another name or number in them. A passage that is
     built like no other says what nothing else does. A change counts each time, since its object is another.
     """
-    shapes: list[set[tuple[str, ...]]] = []
-    times: Counter[tuple[str, ...]] = Counter()
-    for passage in passages:
-        words = list(split_terms(_DIGITS.sub("0", passage.text)))
-        shapes.append({tuple(words[at : at + 3]) for at in range(max(len(words) - 2, 1))})
-        times.update(shapes[-1])
+    times: Counter[str] = Counter()
+    forms: dict[str, str] = {}
+    shapes: dict[str, set[str]] = {passage.text: set() for passage in chosen}
+    for text, count in texts.items():
+        if text.isascii() or not _UNSPACED.search(text):
+            words = [forms.get(term) or forms.setdefault(term, _DIGITS.sub("0", term)) for term in terms[text]]
+        else:  # a number may lie in several pairs of signs
+            words = split_terms(_DIGITS.sub("0", text))
+        own = set(map(" ".join, zip(words, words[1:], words[2:], strict=False))) or {" ".join(words)}
+        times.update(own)
+        if count > 1:  # each of its sequences stands elsewhere too
+            times.update(own)
+        if text in shapes:
+            shapes[text] = own
+    new = {text: list(map(times.__getitem__, own)).count(1) for text, own in shapes.items()}
     return [
         1.0
         if passage.kind is PassageKind.CHANGE
-        else _LEAST_NOVELTY + (1 - _LEAST_NOVELTY) * sum(times[shape] == 1 for shape in own) / len(own)
-        for passage, own in zip(passages, shapes, strict=True)
+        else _LEAST_NOVELTY + (1 - _LEAST_NOVELTY) * new[passage.text] / len(shapes[passage.text])
+        for passage in chosen
     ]
 
 
@@ -246,12 +259,13 @@ _LEAST_NOVELTY = 0.1
 """What is left of the worth of a passage whose every sequence of terms stands elsewhere too."""
 
 
-def _select_result_lines(passages: Sequence[Passage], weights: Sequence[float]) -> list[int]:
-    """Returns the indexes of all passages but the lightest lines of long outputs."""
-    out: list[int] = []
-    for is_output, group in groupby(range(len(passages)), lambda index: passages[index].kind is PassageKind.RESULT):
-        indexes = list(group)
-        if is_output and len(indexes) > MAX_RESULT_LINES:
-            indexes = sorted(sorted(indexes, key=lambda index: -weights[index])[:MAX_RESULT_LINES])
-        out += indexes
+def _select_result_lines(passages: Sequence[Passage], weigh: Callable[[Passage], float]) -> list[Passage]:
+    """Returns all passages but the lightest lines of long outputs."""
+    out: list[Passage] = []
+    for is_output, group in groupby(passages, lambda passage: passage.kind is PassageKind.RESULT):
+        found = list(group)
+        if is_output and len(found) > MAX_RESULT_LINES:
+            heaviest = sorted(range(len(found)), key=lambda index: -weigh(found[index]))[:MAX_RESULT_LINES]
+            found = [found[index] for index in sorted(heaviest)]
+        out += found
     return out

@@ -10,24 +10,26 @@ kept. No other module caches by texts or bytes whose length is not bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-MAX_RESULTS = 2_048
-"""How many results are kept for each function; the least recently used ones are dropped."""
-MAX_TEXT_LENGTH = 10_000
-"""Length of the longest text whose result is kept, in characters: 20 million for each function at most."""
+SIZES = ((1_000, 8_192), (10_000, 1_024), (60_000, 64))
+"""For texts up to each length in characters: how many results are kept, the least recently used ones being dropped.
+
+Longer texts are not kept. That is 22 million characters for each function at most: every text of a session of half a
+million tokens, most of which are short, and the few long outputs of its tools.
+"""
 MAX_NAME_LENGTH = 200
 """Length of the longest word or name of a model whose result is kept."""
 
 
 def memoize(function: Callable[Concatenate[str, P], R]) -> Callable[Concatenate[str, P], R]:
     """Wraps a function so that its recent results are cached. They are shared, so nobody may change them."""
-    return memoize_short(MAX_RESULTS, longest=MAX_TEXT_LENGTH)(function)
+    return _wrap(function, SIZES)
 
 
 def memoize_short(
@@ -36,15 +38,27 @@ def memoize_short(
     """Does the same for so many results of texts of at most `longest` characters, its other arguments included."""
 
     def wrap(function: Callable[Concatenate[str, P], R]) -> Callable[Concatenate[str, P], R]:
-        cached = cast("Callable[Concatenate[str, P], R]", lru_cache(maxsize=results)(function))  # it has no such type
-
-        @wraps(function)
-        def call_cached(text: str, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            length = len(text)
-            if args or kwargs:
-                length += sum(len(each) for each in (*args, *kwargs.values()) if isinstance(each, str))
-            return cached(text, *args, **kwargs) if length <= longest else function(text, *args, **kwargs)
-
-        return call_cached
+        return _wrap(function, ((longest, results),))
 
     return wrap
+
+
+def _wrap(
+    function: Callable[Concatenate[str, P], R], sizes: Sequence[tuple[int, int]]
+) -> Callable[Concatenate[str, P], R]:
+    caches = [
+        (longest, cast("Callable[Concatenate[str, P], R]", lru_cache(maxsize=results)(function)))  # it has no such type
+        for longest, results in sizes
+    ]
+
+    @wraps(function)
+    def call_cached(text: str, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        length = len(text)
+        if args or kwargs:
+            length += sum(len(each) for each in (*args, *kwargs.values()) if isinstance(each, str))
+        for longest, cached in caches:
+            if length <= longest:
+                return cached(text, *args, **kwargs)
+        return function(text, *args, **kwargs)
+
+    return call_cached

@@ -69,7 +69,7 @@ class _AppendState(Struct):
     last_positions: dict[int, int]
 
 
-def build_request(
+def build_request(  # noqa: PLR0913  one append is one transaction, and these are its parts
     entries: Sequence[Entry],
     *,
     expected: str | None,
@@ -77,8 +77,9 @@ def build_request(
     snapshot: Snapshot | None,
     counts: Mapping[str, Sequence[int]] | None,
     purges: int | None,
+    compress: bool,
 ) -> AppendRequest:
-    """Checks and encodes the arguments of an append.
+    """Checks and encodes the arguments of an append. `compress` says that the entries go into a file.
 
     Raises `UsageError` if there are no entries, or if a counter does not give exactly one count per entry.
     """
@@ -88,7 +89,7 @@ def build_request(
         if len(values) != len(entries):
             raise UsageError(f"{len(values)} counts by {counter} for {len(entries)} entries: give one count per entry")
     bodies = [encode_entry(e) for e in entries]
-    stored = [compress_body(body) for body in bodies]
+    stored = [compress_body(body) for body in bodies] if compress else bodies
     return AppendRequest(entries, bodies, stored, expected, head, snapshot, counts or {}, purges)
 
 

@@ -136,7 +136,13 @@ class SqliteStore:
         if self.redact_at_rest:
             entries = [redact_entry(entry) for entry in entries]
         new = appending.build_request(
-            entries, expected=expected, head=head, snapshot=snapshot, counts=counts, purges=purges
+            entries,
+            expected=expected,
+            head=head,
+            snapshot=snapshot,
+            counts=counts,
+            purges=purges,
+            compress=self.path != MEMORY_LOCATION,
         )
         with self._connections.write() as db:
             appending.append_entries(db, namespace, session, new)
