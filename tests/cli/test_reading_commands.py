@@ -64,7 +64,7 @@ def test_readers_on_paper_are_scored_in_a_table_and_a_page(tenfold: Cli, tmp_pat
     title, columns, row = (line.split("\t") for line in ran.out.splitlines()[:3])
     assert title == ["Reading test at 10%"]
     found = dict(zip(columns, row, strict=True))
-    assert (found["method"], found["complete"], found["graded"]) == ("keep-last", "1", "14")
+    assert (found["method"], found["complete"], found["graded"]) == ("keep-last", "7.1%", "14")
     assert "read by one, graded by other" in ran.out
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "The reading test" in page

@@ -30,6 +30,8 @@ ALLOWED = {
     "src/tenfold/store/sqlite/meanings.py": "no argument",
     "src/tenfold/core/meter/counters.py": "the names of two vocabularies",
     "src/tenfold/formats/file_shape.py": "the beginnings of two files",
+    "src/tenfold/compaction/facts/user_words.py": "no argument",
+    "src/tenfold/store/search/terms.py": "no argument",
     "src/tenfold/compaction/facts/tool_calls.py": "calls, up to a length",
     "src/tenfold/compaction/summarize/prompt_files.py": "no argument",
     "src/tenfold/apps/cli/main.py": "no argument",
