@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ WORDS = "It says that the numbers of this quarter are like those of the last one
 ROUNDS = 5
 
 
-def list_summaries(value: Any) -> Iterator[str]:
+def list_summaries(value: object) -> Iterator[str]:
     """The summaries of ours in the body of a request."""
     if isinstance(value, str):
         text = extract_summary_text(value)
