@@ -35,6 +35,7 @@ COUNTER = CharacterCounter()
 FILLER = "The part was read, and nothing else was found in it that matters for what comes after it. " * 6
 SIZES = (700, 1_000, 1_600, 2_500)
 USERS: frozenset[FactKind] = frozenset({"rule", "correction", "request", "remark"})
+HELD: frozenset[FactKind] = frozenset({"rule", "correction", "remark", "claimed"})
 KINDS = (
     *("instruct", "instruct", "end", "state", "state", "call", "call", "inject", "work", "work"),
     *("compact", "compact", "undo", "export"),
@@ -82,6 +83,7 @@ class Play:
         self.spoken: set[str] = set()
         self.others: set[str] = set()
         self.number = 0
+        self.is_exported = False
         self.session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), self.policy, answerer=self.answerer)
 
     @property
@@ -156,6 +158,7 @@ class Play:
         store = SqliteStore(":memory:") if a % 2 else self.session.address.store
         (name, *_) = import_sessions([parsed], store, DEFAULT_NAMESPACE, COUNTER)
         self.session = Session(SessionAddress(store, name), self.policy, answerer=self.answerer)
+        self.is_exported = True
         self.check()
 
     def check(self) -> None:
@@ -165,10 +168,16 @@ class Play:
         missing = [said for said in self.active if collapse_spaces(said) not in text]
         block = view.find_newest_block()
         assert len(missing) <= (block.unshown_facts + block.dropped_facts if block is not None else 0), missing
-        for fact in view.list_block_facts():
+        facts = view.list_block_facts()
+        for fact in facts:
             if fact.kind in USERS:
                 assert not any(other in fact.text for other in self.others - self.spoken), fact
+        covered = {said for said in self.active for fact in facts if fact.kind == "request" and said in fact.text}
+        held = "\n".join(fact.text for fact in facts if fact.live and fact.kind in HELD)
+        assert all(said in held for said in covered)
         ledger = self.session.read_instructions()
+        active = "\n".join(each.text for each in ledger if each.status == "active" and each.scope != "request")
+        assert self.is_exported or all(said in active for said in self.active)
         assert not [each for each in ledger if any(other in each.text for other in self.others - self.spoken)]
 
 
@@ -195,7 +204,8 @@ def test_an_instruction_holds_until_the_user_ends_it(played: list[Move], has_mod
 def test_what_others_say_of_the_same_ends_no_instruction(number: int, kind: str) -> None:
     for form in range(len(FORGED)):
         for at in range(len(INSTRUCTIONS[number].others)):
-            run([("instruct", number, 0, 0), (kind, number, at, form), ("work", 2, 0, 0)], has_model=form % 2 == 0)
+            said = [("work", 1, 0, 0), ("instruct", number, 0, 0), (kind, number, at, form), ("work", 2, 0, 0)]
+            run(said, has_model=form % 2 == 0)
 
 
 @pytest.mark.parametrize("chosen", [each for each in INSTRUCTIONS if each.ended], ids=lambda each: each.said)

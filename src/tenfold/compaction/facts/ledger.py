@@ -108,8 +108,8 @@ def _has_new_amount(later: Fact, earlier: Fact, language: Language) -> bool:
         return False
     unit = language.find_subject(amount[1])
     words, known = (language.find_subject(each.text, has_headings=True) for each in (later, earlier))
-    words = {word for word in words - unit if not word[0].isdigit()}
-    return len(words) >= _MIN_SHARED_WORDS and words <= known
+    told = {word for word in words - unit if not word[0].isdigit()}
+    return len(told) >= _MIN_SHARED_WORDS and told <= known
 
 
 _NUMBER = re.compile(r"(?<![\w.,])(\d[\d.,]*)(?=\s*%|\s+([^\W\d_]+))")

@@ -22,9 +22,7 @@ from tenfold.core.text.sentences import find_sentences
 
 _HEADING = "Quoted from the user"
 """The heading of the last section that the prompt `told` asks for. It is never in view."""
-_SECTION = re.compile(
-    rf"^[#*_ ]*{_HEADING}[*_: ]*$(?P<lines>(?:\n(?!#).*)*)", re.MULTILINE | re.IGNORECASE
-)
+_SECTION = re.compile(rf"^[#*_ ]*{_HEADING}[*_: ]*$(?P<lines>(?:\n(?!#).*)*)", re.MULTILINE | re.IGNORECASE)
 _LINE = re.compile(
     r"[-*\u2022 ]*(?:\[(?P<number>\d{1,9})\][: ]*)?"
     r"[\"'`\u201c\u201e\u00ab\u300c\u2018](?P<words>.+)[\"'`\u201d\u201c\u00bb\u300d\u2019]\W*"
