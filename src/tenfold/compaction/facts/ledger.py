@@ -50,9 +50,9 @@ class Instruction(Struct, frozen=True, omit_defaults=True):
 def settle_instructions(facts: Sequence[Fact]) -> list[Fact]:
     """Returns the facts with every rule settled that a later one revokes, allows or replaces."""
     out = {id(fact): fact for fact in facts}
-    rules = sorted((fact for fact in facts if fact.kind in {"rule", "correction"}), key=lambda fact: fact.order)
+    rules = sorted((fact for fact in facts if fact.kind == "rule"), key=lambda fact: fact.order)
     for number, later in enumerate(rules):
-        if later.kind != "rule" or later.note in {REVOKED, SUPERSEDED, DROPPED, QUOTED}:
+        if later.note in {REVOKED, SUPERSEDED, DROPPED, QUOTED}:
             continue
         targets = _find_targets(later, [each for each in rules[:number] if out[id(each)].live])
         for target in targets:
@@ -76,8 +76,8 @@ def _find_targets(later: Fact, earlier: list[Fact]) -> list[Fact]:
         for fact in earlier
         if fact.note in {"", REPLACES, QUOTED}
         and (
-            (fact.kind == "rule" and _is_ended(later, subject, language.find_subject(fact.text), language))
-            or (not later.note and fact.kind == "rule" and _is_same_but_for_a_quantity(later.text, fact.text, language))
+            _is_ended(later, subject, language.find_subject(fact.text), language)
+            or (not later.note and _is_same_but_for_a_quantity(later.text, fact.text, language))
             or (later.note in {"", REPLACES, STATES} and _has_new_amount(later, fact, language))
         )
     ]
@@ -107,9 +107,9 @@ def _has_new_amount(later: Fact, earlier: Fact, language: Language) -> bool:
     if amount is None or before is None or amount[1] != before[1] or amount[0] == before[0]:
         return False
     unit = language.find_subject(amount[1])
-    words, known = (language.find_subject(each.text, has_headings=True) for each in (later, earlier))
-    subject = {word for word in words - unit if not word[0].isdigit()}
-    return len(subject) >= _MIN_SHARED_WORDS and subject <= known
+    words, before_words = (language.find_subject(each.text, has_headings=True) for each in (later, earlier))
+    told, known = ({word for word in each - unit if not word[0].isdigit()} for each in (words, before_words))
+    return len(told) >= _MIN_SHARED_WORDS and told <= known and len(told) * 2 >= len(known)
 
 
 _NUMBER = re.compile(r"(?<![\w.,])(\d[\d.,]*)(?=\s*%|\s+([^\W\d_]+))")

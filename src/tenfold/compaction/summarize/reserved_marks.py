@@ -95,11 +95,11 @@ def _escape_label(line: str) -> str:
     found = _LABEL.fullmatch(line)
     if found is None:
         return line
-    is_label = len(_fold_signs(found["label"]).split()) <= _MAX_LABEL_WORDS and _has_name_of_user(found["label"])
+    is_label = len(_fold_signs(found["label"]).split()) <= _MAX_LABEL_WORDS and _is_naming_user(found["label"])
     return f"{found['label']}{AS_SUMMARIZED}{found['rest']}" if is_label else line
 
 
-def _has_name_of_user(text: str) -> bool:
+def _is_naming_user(text: str) -> bool:
     """Tells whether a heading or a label names the user, in any language, also in letters that only look alike."""
     return any(has_in_any_language("user", fold(text).replace("_", " ")) for fold in (_fold_signs, _fold_line))
 
@@ -123,6 +123,6 @@ def _escape_heading(line: str, *, is_underlined: bool) -> str:
         title = plain.partition("(")[0].strip().replace(" by the user", "").replace("the user said", "was said")
         return f"{title}{AS_SUMMARIZED}:"
     is_heading = is_underlined or _HEADING.match(unicodedata.normalize("NFKC", line)) is not None
-    if is_heading and words not in _OPEN_HEADINGS and AS_SUMMARIZED not in line and _has_name_of_user(line):
+    if is_heading and words not in _OPEN_HEADINGS and AS_SUMMARIZED not in line and _is_naming_user(line):
         return f"{_fold_signs(line)}{AS_SUMMARIZED}:"
     return line
