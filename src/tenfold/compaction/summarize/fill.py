@@ -18,7 +18,7 @@ from tenfold.compaction.facts.ledger import build_setting_facts
 from tenfold.compaction.facts.merge import WRITTEN_KINDS
 from tenfold.compaction.facts.parse import parse_claims, parse_facts
 from tenfold.compaction.facts.section import FactsSection, is_must_keep
-from tenfold.compaction.facts.section_headings import RULES_TITLE, TITLE
+from tenfold.compaction.facts.section_headings import NO_FACTS, RULES_TITLE, TITLE
 from tenfold.compaction.plan.draft import (
     SUMMARY,
     SUMMARY_OVERHEAD,
@@ -384,6 +384,9 @@ def _place_text(
     written: SummaryResult,
 ) -> tuple[Replacement, SummaryResult]:
     """Puts the text and the section into the replacement, within its allotment."""
+    is_of_text = piece.kind in get_text_kinds(request.writer)
+    if section is not None and not (section.text or is_of_text) and plan.goal.fills_room:
+        section = replace(section, text=NO_FACTS)
     facts = section.text if section else ""
     build = partial(_build_piece_message, plan, piece, request, section)
     message, size = build(written.text)
@@ -406,7 +409,7 @@ def _place_text(
             f"({len(piece.get_visible_messages()) - len(replacement.shown_items) + 1:,} messages are not shown here)"
         )
         message, size = (placeholder, placeholder_size) if placeholder_size <= piece.summary_budget else (message, size)
-    if piece.kind in get_text_kinds(request.writer) or facts:
+    if is_of_text or (facts and size <= piece.summary_budget):
         return _with_item(replacement, at, Substitute(message), size), written
     shown_items, sizes = list(replacement.shown_items), list(replacement.sizes)
     del shown_items[at], sizes[at]  # all facts are in view anyway: show no empty section
