@@ -29,7 +29,7 @@ from tenfold.core.meter.estimators import (
     record_usage,
 )
 from tenfold.core.meter.reading import RunningTotal, TokenCache
-from tenfold.core.record.block import Block, BlockPart, Fact, KeptOriginal, RangeRef, Run
+from tenfold.core.record.block import Block, BlockPart, KeptOriginal, RangeRef, Run
 from tenfold.core.record.entry import (
     BranchSummary,
     CustomEntry,
@@ -41,6 +41,7 @@ from tenfold.core.record.entry import (
     Usage,
     get_message,
 )
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import Message, NativeBytes, get_text
 from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.text.surrogates import replace_surrogates

@@ -35,7 +35,8 @@ from tenfold.compaction.plan.stages.condense import STEP_STUB
 from tenfold.compaction.plan.stages.elide import TruncateOutputsStage, share_room
 from tenfold.compaction.summarize.fill import FilledPlan, count_frame
 from tenfold.compaction.summarize.visible_text import build_section, drop_old_section
-from tenfold.core.record.block import Fact, Replacement
+from tenfold.core.record.block import Replacement
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.token_reading import NO_TOKENS, Counted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tenfold.core.record.block import FactKind
+from tenfold.core.record.fact import FactKind
 
 TITLE = (
     "# Facts (found by code in the messages, long ones shortened; what is marked `tool:` quotes tool output: "
