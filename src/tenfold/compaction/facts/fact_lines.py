@@ -32,17 +32,17 @@ def render_line(fact: Fact, text: str, content_chars: int = MAX_CONTENT_CHARS) -
             return f"- [{flatten(redact(fact.outcome))}] {flatten(shown)}"
         case TodoList():
             entry = f"[{fact.position}] " if fact.position >= 0 else ""
-            return _indent(f"- {entry}{'user' if fact.is_users else 'assistant'}:\n{shown.strip()}")
+            return _render_lines(f"- {entry}{'user' if fact.is_users else 'assistant'}:\n{shown.strip()}")
         case Claim():
-            return _indent(f"- {fact.about}: {shown.strip()}")
+            return _render_lines(f"- {fact.about}: {shown.strip()}")
         case _:
-            return _indent(f"- {shown.strip()}")
+            return _render_lines(f"- {shown.strip()}")
 
 
 _redact_short = memoize(redact)
 
 
-def _indent(text: str) -> str:
+def _render_lines(text: str) -> str:
     return "\n  ".join(line.rstrip() for line in text.split("\n"))
 
 

@@ -13,13 +13,13 @@ from collections.abc import Callable
 import msgspec
 
 from tenfold.core.record.entry import Entry, Tombstone
-from tenfold.core.record.upgrades import type_facts
+from tenfold.core.record.upgrades import convert_facts
 from tenfold.errors import RecordError
 
 SCHEMA_VERSION = 2
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
-_UPGRADES: dict[int, Callable[[bytes], bytes]] = {1: type_facts}
+_UPGRADES: dict[int, Callable[[bytes], bytes]] = {1: convert_facts}
 _VERSION_BYTE = bytes([SCHEMA_VERSION])
 
 

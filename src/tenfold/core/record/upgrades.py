@@ -45,7 +45,7 @@ class _Schema1Fact(Struct, frozen=True, rename={"position": "at"}):
     content: str = ""
 
 
-def type_facts(body: bytes) -> bytes:
+def convert_facts(body: bytes) -> bytes:
     """Converts a body of schema 1 to schema 2, where each kind of fact has a type of its own.
 
     Raises a `MsgspecError` or `UnicodeDecodeError` if the body is no Block of schema 1.
