@@ -155,19 +155,16 @@ class _FactReader:
 
     def _add_file_effect(self, position: int, effect: FileEffect, content: str, *, is_confirmed: bool = True) -> None:
         path = effect.target or effect.path
-        if not effect.path or effect.verb not in _CHANGES:
+        if not effect.path:
             return
-        change = _CHANGES[effect.verb]
-        if change is None:
-            self._existing_paths.add(path)
+        is_known = path in self._existing_paths
+        self._existing_paths.add(path)
+        if effect.verb == "read":
             self._facts.append(FileRead(path, position))
             return
-        if change == "created" and path in self._existing_paths:
-            change = "modified"
+        change = "modified" if effect.verb == "write" and is_known else _CHANGES[effect.verb]
         if change == "deleted":
             self._existing_paths.discard(path)
-        else:
-            self._existing_paths.add(path)
         self._facts.append(
             ChangedFile(
                 path,
@@ -181,17 +178,10 @@ class _FactReader:
         )
 
 
-_CHANGES: Mapping[str, Change | None] = MappingProxyType(
-    {
-        "read": None,
-        "write": "created",
-        "modify": "modified",
-        "delete": "deleted",
-        "rename": "renamed",
-        "revert": "modified",
-    }
+_CHANGES: Mapping[str, Change] = MappingProxyType(
+    {"write": "created", "modify": "modified", "delete": "deleted", "rename": "renamed", "revert": "modified"}
 )
-"""How each verb changes a file, None if it only reads it."""
+"""How each verb changes a file."""
 
 
 def _shorten_command(command: str) -> str:

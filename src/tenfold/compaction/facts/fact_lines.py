@@ -6,8 +6,7 @@ import re
 
 from tenfold.core.record.fact import ChangedFile, Claim, CommandRun, Fact, Failure, FileRead, Request, TodoList
 from tenfold.core.text.excerpts import Keep, excerpt, flatten
-from tenfold.core.text.memoize import memoize
-from tenfold.core.text.redaction import redact
+from tenfold.core.text.redaction import redact, redact_cached
 
 MAX_CONTENT_CHARS = 160
 """Most characters of a file's newest changes that stand beside its path, where there is no room for more."""
@@ -18,7 +17,7 @@ def render_line(fact: Fact, text: str, content_chars: int = MAX_CONTENT_CHARS) -
 
     Of the changes to a file at most `content_chars` characters are shown, the newest.
     """
-    shown = _redact_short(text)
+    shown = redact_cached(text)
     match fact:
         case ChangedFile():
             changes = _select_changes(fact.content, content_chars)
@@ -39,9 +38,6 @@ def render_line(fact: Fact, text: str, content_chars: int = MAX_CONTENT_CHARS) -
             return _render_lines(f"- {shown.strip()}")
 
 
-_redact_short = memoize(redact)
-
-
 def _render_lines(text: str) -> str:
     return "\n  ".join(line.rstrip() for line in text.split("\n"))
 
@@ -51,8 +47,9 @@ EDITED, UNCONFIRMED = "changed", "not confirmed"
 
 
 def _render_note(fact: ChangedFile) -> str:
-    note = UNCONFIRMED if fact.is_unconfirmed else EDITED if fact.is_edited else ""
-    return f" (note: {note})" if note else ""
+    if fact.is_unconfirmed:
+        return f" (note: {UNCONFIRMED})"
+    return f" (note: {EDITED})" if fact.is_edited else ""
 
 
 _NUMBERED_ITEM = re.compile(r"\[(\d{1,9})\] ")

@@ -139,11 +139,12 @@ def fold_plans(plans: Iterable[TodoList], changes: Iterable[ChangedFile]) -> lis
     lists = [plan for plan in table.values() if plan.name not in deleted]
     newest = max((plan.position for plan in lists), default=None)
     newest_todo = max((plan.position for plan in lists if plan.name.startswith(TODO_KEY)), default=None)
-    live = [plan.position == (newest_todo if plan.name.startswith(TODO_KEY) else newest) for plan in table.values()]
-    return [
-        replace(plan, live=is_newest and plan.name not in deleted)
-        for plan, is_newest in zip(table.values(), live, strict=True)
-    ]
+
+    def is_live(plan: TodoList) -> bool:
+        last = newest_todo if plan.name.startswith(TODO_KEY) else newest
+        return plan.name not in deleted and plan.position == last
+
+    return [replace(plan, live=is_live(plan)) for plan in table.values()]
 
 
 def merge_lists(older: TodoList, newer: TodoList) -> TodoList:
