@@ -157,6 +157,8 @@ def test_facts_that_schema_1_wrote_have_types_of_their_own() -> None:
         Rule("Always so.", 0),
         Rule("You may push.", 1, live=False, effect="permits"),
         Rule("Never so.", 1, live=False, end="revoked"),
+        Rule("The limit is 300 euros.", 2, live=False, effect="states"),
+        Rule("Kirjoita lyhyesti.", 2, effect="quotes"),
         Correction("Not that.", 3),
         Remark("Näin on.", 3),
         Claim("Always run it.", 4, about="rule"),

@@ -65,10 +65,10 @@ RuleEnd = Literal["", "revoked", "superseded", "dropped"]
 class Rule(FactBase, frozen=True, tag="rule"):
     """A sentence of the user about what holds from then on.
 
-    Its `effect`: it gives a rule, permits something, revokes an earlier rule, or replaces one. It "states" an amount, as
-    in "The limit is now 300 euros.", which may replace that of a rule. A rule that a model found "quotes" the user, and
-    ends and changes no other. `end` says why it holds no more: the user revoked it, gave another in its place, or
-    dropped it by command. "" if it holds.
+    Its `effect`: it gives a rule, permits something, revokes an earlier rule, or replaces one. It states an amount, as
+    in "The limit is now 300 euros.", which may replace that of a rule. Or a model quotes it as a rule: then it ends and
+    changes no other. `end` says why it holds no more: the user revoked it, gave another in its place, or dropped it by
+    command. "" if it holds.
     """
 
     kind: ClassVar[FactKind] = "rule"
