@@ -19,7 +19,8 @@ from tenfold.apps.cli.console import get_width, print_table, show
 from tenfold.apps.cli.process import relax_stream_errors
 from tenfold.config.policies import get_preset
 from tenfold.core.meter.counters import choose_counter
-from tenfold.core.record.block import MUST_KEEP, Block
+from tenfold.core.record.block import Block
+from tenfold.core.record.fact import MUST_KEEP
 from tenfold.core.record.message import Message, get_text
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.core.wire.marks import find_summary_mark

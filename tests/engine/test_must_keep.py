@@ -9,8 +9,9 @@ from tenfold.compaction.facts.section import is_must_keep
 from tenfold.compaction.facts.section_headings import TITLE
 from tenfold.compaction.plan.pipeline import Stage
 from tenfold.compaction.plan.stages import ClearStage, SummarizePrefixStage, SupersededReadsStage, TruncateStage
-from tenfold.core.record.block import Block, Fact
+from tenfold.core.record.block import Block
 from tenfold.core.record.entry import get_message
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import Message, get_text, get_tool_calls
 from tenfold.core.text.excerpts import collapse_spaces, has_words
 from tenfold.core.wire.marks import extract_summary_text

@@ -9,7 +9,7 @@ import pytest
 from tenfold.compaction.facts.current_request import find_current_request, get_user_words, is_acknowledgement
 from tenfold.compaction.facts.extractor import extract_facts
 from tenfold.compaction.plan.protected import find_protected
-from tenfold.core.record.block import Fact
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import Image, Message, Text
 from tenfold.core.text.language_tables import load_tables
 from tests.engine.making import build_view, make_reply, make_user_message

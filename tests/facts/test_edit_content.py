@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenfold.compaction.facts.edit_content import MAX_CHANGE_CHARS, MAX_CHANGES
+from tenfold.core.record.fact import ChangedFile
 from tenfold.core.record.message import Message
 from tests.summarize.making import get_facts, make_answer, make_call, make_result, make_run, make_user
 
@@ -27,11 +28,7 @@ DIFF = """--- a/shop/tax.py
 
 def get_contents(*messages: Message) -> dict[str, str]:
     """What is told of each changed file, by its path."""
-    return {
-        fact.key: fact.content
-        for fact in get_facts(*messages)
-        if fact.kind.startswith("file_") and fact.kind != "file_read"
-    }
+    return {fact.text: fact.content for fact in get_facts(*messages) if isinstance(fact, ChangedFile)}
 
 
 @pytest.mark.parametrize(
@@ -141,8 +138,8 @@ def test_a_change_is_bounded_and_has_no_secrets() -> None:
 def test_a_file_that_a_command_writes_and_moves_over_another_is_a_change_of_that_one() -> None:
     read = [make_call("read", path="a.json"), make_result('{\n "x": 1\n}')]
     command = "jq '.x = 2' a.json > a.tmp && mv a.tmp a.json"
-    (change,) = [fact for fact in get_facts(*read, *make_run(command, "")) if fact.kind.startswith("file_")]
-    assert (change.kind, change.key, change.content) == (
+    (change,) = [fact for fact in get_facts(*read, *make_run(command, "")) if isinstance(fact, ChangedFile)]
+    assert (change.kind, change.text, change.content) == (
         "file_modified",
         "a.json",
         f"by `{command.replace(' &&', ';')}`",

@@ -6,14 +6,14 @@ import pytest
 
 from tenfold.compaction.facts.extractor import merge_facts
 from tenfold.compaction.facts.shell import find_file_effects, get_program, is_read_only, normalize_command
-from tenfold.core.record.block import Fact
+from tenfold.core.record.fact import ChangedFile, Fact, FileRead
 from tenfold.core.record.message import Message, Text
 from tests.summarize.making import get_facts, make_answer, make_call, make_result, make_run, make_user
 
 
 def get_states(*messages: Message) -> dict[str, str]:
-    found = get_facts(*messages)
-    return {fact.text: fact.kind.removeprefix("file_") for fact in found if fact.kind.startswith("file_") and fact.live}
+    files = [fact for fact in get_facts(*messages) if isinstance(fact, ChangedFile | FileRead) and fact.live]
+    return {fact.label: fact.kind.removeprefix("file_") for fact in files}
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,13 @@ def test_what_becomes_of_a_folder_takes_no_look_at_what_lies_elsewhere() -> None
     facts: list[Fact] = []
     expected: dict[str, str] = {}
     for at in range(0, 60_000, 3):
-        facts.append(Fact("file_created", f"old/{at}/a.o", f"old/{at}/a.o", at))
-        facts.append(Fact("file_renamed", f"old/{at} -> new/{at}", f"new/{at}", at + 1))
+        facts.append(ChangedFile(f"old/{at}/a.o", at, change="created"))
+        facts.append(ChangedFile(f"new/{at}", at + 1, change="renamed", old_path=f"old/{at}"))
         expected |= {f"new/{at}": "file_renamed", f"new/{at}/a.o": "file_created"}
         if at % 2:
-            facts.append(Fact("file_deleted", f"new/{at}", f"new/{at}", at + 2))
+            facts.append(ChangedFile(f"new/{at}", at + 2, change="deleted"))
             expected |= {f"new/{at}": "file_deleted", f"new/{at}/a.o": "file_deleted"}
-    assert {fact.key: fact.kind for fact in merge_facts((), facts)} == expected
+    assert {fact.text: fact.kind for fact in merge_facts((), facts)} == expected
 
 
 def test_a_renamed_folder_takes_its_files_along_and_a_removed_one_takes_them_away() -> None:

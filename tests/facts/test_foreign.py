@@ -38,7 +38,7 @@ SUBMIT = make_answer("Now it is mended.\n```\nsubmit\n```")
 def test_an_example_before_the_task_is_left_out(example: list[Message]) -> None:
     work = [*make_episode("work", "plum.py"), make_answer("Done.")]
     facts = get_facts(*example, *work)
-    assert [fact.text for fact in facts if "melon" in fact.text or "melon" in fact.key] == []
+    assert [fact.text for fact in facts if "melon" in str(fact)] == []
     assert get_fact_texts(*example, *work, kind="file_modified") == ["/work/plum.py"]
 
 

@@ -20,7 +20,8 @@ from tenfold.compaction.summarize.reserved_marks import NOTES_FRAME
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.ask import Answer, SummaryAsk
-from tenfold.core.record.block import FactKind, ModelCost
+from tenfold.core.record.block import ModelCost
+from tenfold.core.record.fact import FactKind
 from tenfold.core.record.message import get_text
 from tenfold.session import Session
 from tests.thorough import is_taken

@@ -9,7 +9,7 @@ import pytest
 import tenfold
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import CharacterCounter
-from tenfold.core.record.block import FactKind
+from tenfold.core.record.fact import FactKind
 from tenfold.core.record.message import get_text
 from tenfold.core.wire.marks import extract_summary_text
 from tenfold.formats import read_data, render_sessions
@@ -25,7 +25,7 @@ from tests.thorough import is_taken
 
 COUNTER = CharacterCounter()
 POLICY = build_policy("tenfold", COUNTER, models=("m",))
-USERS: frozenset[FactKind] = frozenset({"rule", "correction", "request", "remark", "decision"})
+USERS: frozenset[FactKind] = frozenset({"rule", "correction", "request", "remark"})
 WORDS = "It says that the numbers of this quarter are like those of the last one, and names no reason. " * 8
 RULE = "Never delete a file."
 ROUNDS = 5

@@ -6,6 +6,7 @@ import pytest
 
 from tenfold.compaction.facts.tool_calls import interpret_call
 from tenfold.compaction.facts.tool_results import has_failed, is_success, judge_result
+from tenfold.core.record.fact import ChangedFile
 from tenfold.core.record.message import Message, ToolCall
 from tests.summarize.making import get_facts, make_answer, make_call, make_result, make_run, make_user
 
@@ -72,7 +73,8 @@ def test_a_change_that_happened(text: str) -> None:
 def test_what_confirms_nothing_is_unknown(text: str) -> None:
     assert judge(EDIT, text) == "unknown"
     (file,) = get_facts(EDIT, make_result(text), kind="file_modified")
-    assert file.note == "not confirmed"
+    assert isinstance(file, ChangedFile)
+    assert file.is_unconfirmed
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,12 @@ from msgspec.structs import replace
 
 import tenfold
 from tenfold.compaction.facts.extractor import extract_facts
-from tenfold.compaction.facts.merge import WRITTEN_KINDS
 from tenfold.compaction.facts.section import is_must_keep
 from tenfold.compaction.facts.section_headings import TITLE
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import CharacterCounter
-from tenfold.core.record.block import Fact
 from tenfold.core.record.entry import MessageEntry, get_message
+from tenfold.core.record.fact import ChangedFile, Fact
 from tenfold.core.record.message import Message, Text, get_text, get_tool_calls
 from tenfold.core.text.excerpts import collapse_spaces, normalize_key
 from tenfold.core.wire import WIRES
@@ -87,7 +86,7 @@ def test_compact_export_import_compact_loses_no_fact_and_invents_no_instruction(
         counted = block.unshown_facts + block.dropped_facts if block is not None else 0
         assert len(lost) <= counted, f"round {number}: {[(f.kind, f.text[:60]) for f in lost]}; {outcome.reason}"
         assert list_rules(facts) <= allowed, f"round {number}: {list_rules(facts) - allowed}"
-        files = {f.key for f in facts if f.kind in WRITTEN_KINDS and f.live}
+        files = {f.text for f in facts if isinstance(f, ChangedFile) and f.live}
         assert len(changed - files) <= counted, f"round {number}: {changed - files}"
         changed = files
         shown = [f for f in facts if is_must_keep(f) and f.kind != "request" and is_in_view(f, text)]
@@ -108,14 +107,14 @@ def test_a_file_whose_newest_change_stands_only_in_a_shortened_step_is_a_modifie
             )
         )
     )
-    assert {(f.kind, f.key) for f in facts if f.kind in WRITTEN_KINDS} == {
+    assert {(f.kind, f.text) for f in facts if isinstance(f, ChangedFile)} == {
         ("file_modified", "shop/coupons.py"),
         ("file_modified", "shop/cart.py"),
         ("file_deleted", "shop/old.py"),
         ("file_created", "notes.md"),
     }
     users = extract_facts([(0, Message("user", (Text(step.replace("{}", "ok")),), "human"))])
-    assert not [f for f in users if f.kind in WRITTEN_KINDS], "a user's text is no call"
+    assert not [f for f in users if isinstance(f, ChangedFile)], "a user's text is no call"
 
 
 @pytest.mark.parametrize("wire", WIRES)

@@ -22,8 +22,8 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.compaction.facts.extractor import extract_facts
-from tenfold.core.record.block import Fact
 from tenfold.core.record.entry import get_message
+from tenfold.core.record.fact import ChangedFile, Fact
 from tenfold.formats import read_file
 from tests import sessions
 
@@ -303,8 +303,8 @@ def _is_match(item: GoldItem, fact: Fact, *, pieces: bool = False) -> bool:
     With `pieces` any part counts, for a gold fact that several facts cover together.
     """
     if item.kind.startswith("file_"):
-        changed = fact.kind.startswith("file_") and fact.kind != "file_read"
-        return changed and any(_has_path(normalize_space(one), item.text) for one in (fact.key, fact.text))
+        is_changed = isinstance(fact, ChangedFile)
+        return is_changed and any(_has_path(normalize_space(one), item.text) for one in (fact.text, fact.label))
     text, said = normalize_space(item.text), normalize_space(fact.text)
     return text in said or (said in text and len(said) >= (1 if pieces else OVERLAP * len(text)))
 

@@ -8,7 +8,6 @@ import re
 import msgspec
 import pytest
 
-from tenfold.core.record.block import Fact, FactKind
 from tests.gold.score import (
     HERE,
     KINDS,
@@ -31,6 +30,7 @@ from tests.gold.score import (
     score,
     score_extractor,
 )
+from tests.summarize.making import make_fact
 
 NAMES = list_names()
 
@@ -44,10 +44,6 @@ def require_source(name: str) -> str:
 
 def make_item(kind: Kind, text: str) -> GoldItem:
     return GoldItem(kind, 0, text)
-
-
-def make_fact(kind: FactKind, text: str, *, key: str = "", live: bool = True) -> Fact:
-    return Fact(kind, text, key or text, 0, live)
 
 
 # -- the files ---------------------------------------------------------------------------------------------------------
@@ -161,8 +157,8 @@ def test_score_counts_kept_and_total_per_kind() -> None:
 
 def test_the_perfect_extractor_scores_one_everywhere() -> None:
     items = [make_item(kind, f"some/{kind}.py") for kind in KINDS]
-    as_facts = [{"kind": kind, "text": f"some/{kind}.py", "key": kind, "at": 0} for kind in MUST_KEEP]
-    facts = [*msgspec.convert(as_facts, list[Fact]), make_fact("error", "some/error_resolved.py", live=False)]
+    facts = [make_fact(kind, f"some/{kind}.py") for kind in sorted(MUST_KEEP)]
+    facts.append(make_fact("error", "some/error_resolved.py", live=False))
     assert score_extractor(items, facts) == dict.fromkeys(KINDS, (1.0, 1.0))
     assert not count_confusions(items, facts)
     assert not find_missed(items, facts)
@@ -211,8 +207,7 @@ def test_six_tenths_of_a_range_must_be_covered(texts: list[str], recall: float, 
     assert score_extractor([make_item("rule", "0123456789")], facts) == {"rule": (recall, precision)}
 
 
-def test_a_path_is_found_in_the_key_or_the_text_of_a_fact() -> None:
+def test_a_path_is_found_in_a_fact_about_its_file() -> None:
     items = [make_item("file_renamed", "src/new.py"), make_item("file_modified", "/x/src/b.py")]
-    renamed = make_fact("file_renamed", "old.py -> src/new.py", key="new")
-    facts = [renamed, make_fact("file_modified", "edited twice", key="src/b.py")]
+    facts = [make_fact("file_renamed", "src/new.py"), make_fact("file_modified", "src/b.py")]
     assert score_extractor(items, facts) == {"file_renamed": (1.0, 1.0), "file_modified": (1.0, 1.0)}

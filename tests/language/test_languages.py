@@ -10,7 +10,8 @@ import snowballstemmer
 
 from tenfold.compaction.facts.current_request import is_acknowledgement
 from tenfold.compaction.facts.instructions import extract_instructions
-from tenfold.compaction.facts.ledger import settle_instructions
+from tenfold.compaction.facts.ledger import settle_rules
+from tenfold.core.record.fact import Rule
 from tenfold.core.text.language import Language, detect_language, load_languages
 from tenfold.core.text.language_tables import LanguageTable, fold_letters, load_tables
 
@@ -20,7 +21,7 @@ SENTENCES = tomllib.loads(Path(__file__).with_name("sentences.toml").read_text("
 def find_rules(*said: str) -> list[str]:
     """The rules that hold after these messages."""
     found = [fact for at, text in enumerate(said) for fact in extract_instructions(at, text, first=False)]
-    return [fact.text for fact in settle_instructions(found) if fact.kind == "rule" and fact.live]
+    return [rule.text for rule in settle_rules(fact for fact in found if isinstance(fact, Rule)) if rule.live]
 
 
 @pytest.mark.parametrize("language", load_languages(), ids=lambda language: language.code)

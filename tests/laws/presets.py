@@ -21,8 +21,9 @@ from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
 from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
-from tenfold.core.record.block import Block, Fact, ModelCost
+from tenfold.core.record.block import Block, ModelCost
 from tenfold.core.record.entry import Attempt, Entry, MessageEntry, Usage, get_message
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_text, get_tool_calls
 from tenfold.core.text.excerpts import collapse_spaces, has_words
 from tenfold.core.view.fold import View
@@ -468,8 +469,8 @@ def assert_asks_no_model(session: Session) -> None:
 def get_live_facts(session: Session) -> list[Fact]:
     """The must-keep facts of the whole history, from the originals, without what the newest Block knows is settled."""
     originals = [(p, m) for p, e in enumerate(get_path(session)) if (m := get_message(e)) is not None]
-    settled = {(f.kind, f.key) for f in session.view.list_block_facts() if not f.live}
-    return [f for f in extract_facts(originals) if is_must_keep(f) and (f.kind, f.key) not in settled]
+    settled = {(f.kind, f.text) for f in session.view.list_block_facts() if not f.live}
+    return [f for f in extract_facts(originals) if is_must_keep(f) and (f.kind, f.text) not in settled]
 
 
 _GAP = re.compile(r"\[\.\.\. [\d,]+ characters (?:of the request left out[^\]]*)?\.\.\.\]|open items not shown\)")

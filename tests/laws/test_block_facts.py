@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tenfold.compaction.facts.extractor import extract_facts, merge_facts
-from tenfold.core.record.block import Block, Fact, FactKind, fold_facts
+from tenfold.core.record.block import Block
 from tenfold.core.record.entry import Retraction, get_message
+from tenfold.core.record.fact import Fact, Rule
 from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import MAX_FACT_BLOCKS, View
 from tenfold.core.view.path import Path
@@ -68,7 +69,7 @@ def test_a_long_chain_is_not_read_to_its_beginning() -> None:
     view = View.from_path(Path())
     stored: list[Block] = []
     for number in range(100):
-        facts = tuple(Fact("rule", f"Rule {at}.", f"{at}", at, live=at == number) for at in range(number + 1))
+        facts = tuple(Rule(f"Rule {at}.", at, live=at == number) for at in range(number + 1))
         stored.append(view.with_facts(replace(EMPTY, id=ID.format(number + 1)), facts))
         view.path.append(stored[-1])
         view = view.extend(stored[-1:])
@@ -85,11 +86,3 @@ def test_facts_of_recorded_sessions_fold_as_well(session: ParsedSession) -> None
     ends = [len(log) * tenth // 10 for tenth in range(1, 11)]
     assert_facts_fold(log, sorted(set(ends)), None)
     assert_facts_fold(log, sorted(set(ends)), 4)
-
-
-def test_facts_that_only_earlier_versions_stored_are_read_over() -> None:
-    kinds: tuple[FactKind, ...] = ("name", "identifier", "decision", "value")
-    old = [Fact(kind, "port = 1", "port", 0) for kind in kinds]
-    block = replace(EMPTY, facts=(*old, Fact("rule", "Be brief.", "be brief", 0)))
-    held = fold_facts([(1, block)])
-    assert [(ref.index, fact.text) for ref, fact in held.items()] == [(len(old), "Be brief.")]

@@ -1,7 +1,7 @@
 """Entries to bytes and back: every version ever written loads, and nothing else does.
 
-`fixtures/schema_N.bin` holds the rows that schema N wrote, each with its length in front. A release that raises
-`SCHEMA` adds one and leaves the older ones as they are:
+`fixtures/schema_N.bin` holds the rows that schema N wrote, each with its length in front. `facts_1.bin` is a Block of
+schema 1 with facts of every kind. A release that raises `SCHEMA` adds one and leaves the older ones as they are:
 
     PYTHONPATH=src python -m tests.record.test_codec
 """
@@ -17,12 +17,12 @@ from tenfold.core.record.block import (
     OWN_BLOCK,
     Block,
     BlockPart,
-    Fact,
     KeptOriginal,
     ModelCost,
     Replacement,
     Run,
     Substitute,
+    fold_facts,
 )
 from tenfold.core.record.codec import SCHEMA_VERSION, compute_chain_hash, decode_entry, encode_entry, hash_body
 from tenfold.core.record.entry import (
@@ -37,6 +37,19 @@ from tenfold.core.record.entry import (
     Tombstone,
     Usage,
     get_message,
+)
+from tenfold.core.record.fact import (
+    BlankFact,
+    ChangedFile,
+    Claim,
+    CommandRun,
+    Correction,
+    Failure,
+    FileRead,
+    Remark,
+    Request,
+    Rule,
+    TodoList,
 )
 from tenfold.core.record.message import (
     Document,
@@ -96,7 +109,7 @@ ENTRIES: tuple[Entry, ...] = (
                 0, 1, (BlockPart(OWN_BLOCK, 0, 0, 1),), (), "summary", 1, (Counted(3),), "two messages by none"
             ),
         ),
-        (Fact("rule", "Always so.", "always so", 0, False, "weak"),),
+        (Rule("Always so.", 0, live=False),),
         "extractive",
         "b0",
         "manual to 10",
@@ -132,6 +145,40 @@ def test_every_schema_ever_written_loads(schema: int) -> None:
     found = split_rows((FIXTURES / f"schema_{schema}.bin").read_bytes())
     assert [row[0] for row in found] == [schema] * len(ENTRIES)
     assert [decode_entry(row) for row in found] == list(ENTRIES)
+
+
+def test_facts_that_schema_1_wrote_have_types_of_their_own() -> None:
+    block = decode_entry((FIXTURES / "facts_1.bin").read_bytes())
+    assert isinstance(block, Block)
+    assert block.facts == (
+        Request("Fix it.", 0, live=False),
+        Request("Thanks.", 2, live=False, is_acknowledgement=True),
+        Request("Go on.", 4, line=1, number=7),
+        Rule("Always so.", 0),
+        Rule("You may push.", 1, live=False, effect="permits"),
+        Rule("Never so.", 1, live=False, end="revoked"),
+        Rule("The limit is 300 euros.", 2, live=False, effect="states"),
+        Rule("Kirjoita lyhyesti.", 2, effect="quotes"),
+        Correction("Not that.", 3),
+        Remark("Näin on.", 3),
+        Claim("Always run it.", 4, about="rule"),
+        FileRead("a.py", 5),
+        ChangedFile("b.py", 5, content="x -> y"),
+        ChangedFile("c.py", 5, change="created", is_unconfirmed=True),
+        ChangedFile("d.py", 5, change="deleted"),
+        ChangedFile("f.py", 5, change="renamed", old_path="e.py", is_edited=True),
+        ChangedFile(".", 5, live=False),
+        CommandRun("pytest", 6, command="$ pytest", outcome="exit 1"),
+        CommandRun("git commit", 6, command="$ git commit", outcome="ok: 1507f8b"),
+        Failure("ValueError: x", 6, live=False, source="$ pytest"),
+        TodoList("[ ] one", 7, is_users=True),
+        TodoList("- [x] two", 7, name="todo:plan.md", is_part=True),
+        BlankFact("", 8),
+        BlankFact("", 8),
+        BlankFact("", 8),
+        BlankFact("", 9),
+    ), "facts of a kind that is no more, and those that were purged, keep their places"
+    assert len(fold_facts([(1, block)])) == len(block.facts) - 4
 
 
 def test_the_present_schema_writes_what_its_fixture_holds() -> None:

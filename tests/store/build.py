@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path as FilePath
 
-from tenfold.core.record.block import Block, Fact, KeptOriginal, Replacement, ShownItem, Substitute
+from tenfold.core.record.block import Block, KeptOriginal, Replacement, ShownItem, Substitute
 from tenfold.core.record.entry import Entry, MessageEntry, Pin, Retraction
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import Message, NativeBytes, Origin, Role, Text, ToolCall, ToolResult
 from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View

@@ -7,9 +7,10 @@ from pathlib import Path as FilePath
 
 import pytest
 
-from tenfold.core.record.block import Block, Fact, KeptOriginal, Substitute
+from tenfold.core.record.block import Block, KeptOriginal, Substitute
 from tenfold.core.record.codec import encode_entry, hash_body
 from tenfold.core.record.entry import BranchSummary, Entry, MessageEntry, Tombstone
+from tenfold.core.record.fact import ChangedFile, CommandRun, Fact, Rule
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_tool_calls
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
@@ -85,10 +86,10 @@ def test_blocks_lose_what_they_quote_and_nothing_else(store: Store) -> None:
     log = Growing(store)
     log.say("Use tabs in every Makefile.", f"The password is {SECRET}; keep it.", "Files live in src/app/main.py.")
     log.say("x", "y")
-    facts = [
-        Fact("rule", "Use tabs in every Makefile.", "tabs", 0),
-        Fact("identifier", SECRET, "password", 1),
-        Fact("file_read", "src/app/main.py", "src/app/main.py", 2, note=f"login with {SECRET}"),
+    facts: list[Fact] = [
+        Rule("Use tabs in every Makefile.", 0),
+        CommandRun("login", 1, command=f"$ login {SECRET}", outcome="ok"),
+        ChangedFile("src/app/main.py", 2, content=f"login with {SECRET}"),
     ]
     summary = f"# Summary\nUse tabs in every Makefile.\nLogin: {SECRET}\nTo be kept.\nFiles live in src/app/main.py."
     log.compact(0, 2, summary, facts=facts)
@@ -140,7 +141,7 @@ def test_blocks_of_another_branch_are_left_alone(store: Store) -> None:
     log.say("root", "common words on the left", "left two")
     right = log.fork(1, "right")
     right.say("common words on the right", "right two")
-    fact = Fact("rule", "right fact", "r", 1)
+    fact = Rule("right fact", 1)
     untouched = right.compact(0, 1, "common words on the right", facts=[fact])
     log.compact(0, 1, "common words on the left")
     store.purge(NS, "s", log.entries[1].id, now=WHEN)

@@ -6,13 +6,28 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tenfold.compaction.facts.extractor import extract_facts
 from tenfold.compaction.summarize.reserved_marks import NOTES_FRAME
-from tenfold.core.record.block import Fact, FactKind
+from tenfold.core.record.fact import (
+    ChangedFile,
+    Claim,
+    CommandRun,
+    Correction,
+    Fact,
+    FactKind,
+    Failure,
+    FileRead,
+    Remark,
+    Request,
+    Rule,
+    TodoList,
+)
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 
 
@@ -41,12 +56,35 @@ def make_run(command: str, output: str = "ok\n", *, error: bool = False) -> list
     return [make_call("bash", command=command), make_result(output, error=error)]
 
 
+_MAKERS: dict[FactKind, Callable[[str, int, bool], Fact]] = {
+    "request": Request,
+    "rule": Rule,
+    "correction": Correction,
+    "remark": Remark,
+    "claimed": partial(Claim, about="rule"),
+    "file_read": FileRead,
+    "file_modified": ChangedFile,
+    "file_created": partial(ChangedFile, change="created"),
+    "file_deleted": partial(ChangedFile, change="deleted"),
+    "file_renamed": partial(ChangedFile, change="renamed", old_path="src/old.py"),
+    "command": partial(CommandRun, outcome="ok"),
+    "error": Failure,
+    "todo": TodoList,
+}
+
+
+def make_fact(kind: FactKind, text: str, at: int = 1, *, live: bool = True, source: str = "") -> Fact:
+    """A fact of this kind; `source` is that of a failure."""
+    fact = _MAKERS[kind](text, at, live)
+    return replace(fact, source=source) if isinstance(fact, Failure) else fact
+
+
 def get_facts(*messages: Message, kind: FactKind | None = None) -> list[Fact]:
     return [fact for fact in extract_facts(enumerate(messages)) if kind is None or fact.kind == kind]
 
 
 def get_fact_texts(*messages: Message, kind: FactKind) -> list[str]:
-    return [fact.text for fact in get_facts(*messages, kind=kind)]
+    return [fact.label for fact in get_facts(*messages, kind=kind)]
 
 
 WORDS = st.text(max_size=60) | st.sampled_from(

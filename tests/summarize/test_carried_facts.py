@@ -5,7 +5,7 @@ from __future__ import annotations
 from tenfold.compaction.facts.section import render_facts
 from tenfold.compaction.plan.stages import SummarizePrefixStage
 from tenfold.core.meter.counters import CharacterCounter
-from tenfold.core.record.block import Fact
+from tenfold.core.record.fact import Rule
 from tenfold.designs.tiers.stages import SummarizeOlderStage
 from tests.engine.making import (
     build_policy,
@@ -66,7 +66,7 @@ def test_an_error_that_a_late_result_brought_is_not_lost() -> None:
 
 
 def test_a_rule_of_which_little_would_be_left_counts_as_not_shown() -> None:
-    rule = Fact("rule", "Never touch the folder " + "of generated clients and their fixtures " * 20 + "at all.", "r", 3)
+    rule = Rule("Never touch the folder " + "of generated clients and their fixtures " * 20 + "at all.", 3)
     count = CharacterCounter().count
     for budget in range(20, 400, 10):
         section = render_facts([rule], budget=budget, count=count)

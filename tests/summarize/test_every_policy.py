@@ -13,8 +13,9 @@ from tenfold.compaction.plan.draft import SUMMARY_OVERHEAD
 from tenfold.compaction.summarize.fill import MAX_CARRIED_MUST_KEEP, MAX_CARRIED_OTHERS
 from tenfold.config.policies import POLICIES
 from tenfold.core.record.ask import Answer, Outcome, SummaryAsk
-from tenfold.core.record.block import BlockPart, Fact, ModelCost
+from tenfold.core.record.block import BlockPart, ModelCost
 from tenfold.core.record.entry import get_message
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import Message, get_text, get_tool_calls
 from tenfold.core.record.token_reading import Counted
 from tenfold.core.text.excerpts import collapse_spaces

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given, settings
 
 from tenfold.compaction.facts.extractor import extract_facts, merge_facts
-from tenfold.core.record.block import Fact
+from tenfold.core.record.fact import CommandRun, Fact, Rule, TodoList
 from tenfold.core.record.message import Message
 from tests.summarize.making import HISTORIES, get_fact_texts, get_facts, make_answer, make_call, make_result, make_run
 
@@ -68,14 +68,13 @@ def test_a_resolution_in_the_newer_range_settles_an_error_of_the_older() -> None
 
 
 def test_merging_keeps_the_later_of_a_key_and_the_order_of_positions() -> None:
-    older = (Fact("command", "make", "$ make", 1, note="ok"), Fact("rule", "be kind", "be kind", 2))
-    newer = (Fact("command", "make", "$ make", 5, note="failed"),)
-    merged = merge_facts(older, newer)
-    assert [(fact.text, fact.position, fact.note) for fact in merged] == [("be kind", 2, ""), ("make", 5, "failed")]
+    older = (CommandRun("make", 1, command="$ make", outcome="ok"), Rule("be kind", 2))
+    newer = CommandRun("make", 5, command="$ make", outcome="failed")
+    assert merge_facts(older, (newer,)) == (older[1], newer)
 
 
-def get_essence(facts: tuple[Fact, ...]) -> set[tuple[str, str, str, int, bool]]:
-    return {(fact.kind, fact.key, fact.text, fact.position, fact.live) for fact in facts}
+def get_essence(facts: tuple[Fact, ...]) -> set[tuple[str, str, int, bool]]:
+    return {(fact.kind, fact.label, fact.position, fact.live) for fact in facts}
 
 
 @settings(max_examples=60, deadline=None)
@@ -117,10 +116,10 @@ def test_a_change_that_is_read_again_ticks_no_second_item_of_the_same_name() -> 
         make_result("ok"),
     ]
     items = list(enumerate([*written, *ticked]))
-    (carried,) = (fact for fact in extract_facts(items) if fact.kind == "todo")
+    (carried,) = (fact for fact in extract_facts(items) if isinstance(fact, TodoList))
     assert carried.text.count("[x] Verify") == 1
     in_view = items[2:]  # the change is still in view, beside the list that holds it already
     twice = merge_facts([carried], extract_facts(in_view))
     assert [fact.text.count("[x] Verify") for fact in twice if fact.kind == "todo"] == [2]
-    once = merge_facts([carried], extract_facts(in_view, known_lists={carried.key: carried.position}))
+    once = merge_facts([carried], extract_facts(in_view, known_lists={carried.name: carried.position}))
     assert [fact.text for fact in once if fact.kind == "todo"] == [carried.text]

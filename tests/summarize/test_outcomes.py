@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tenfold.core.record.fact import CommandRun
 from tenfold.core.record.message import Message
 from tenfold.core.view.units import NO_RESULT
 from tests.summarize.making import get_facts, make_answer, make_call, make_result, make_run, make_user
@@ -39,8 +40,8 @@ TRACE = 'Traceback (most recent call last):\n  File "a.py", line 3, in <module>\
     ],
 )
 def test_the_outcome_of_a_command(output: str, error: bool, note: str) -> None:  # noqa: FBT001
-    (command,) = get_facts(*make_run("make all", output, error=error), kind="command")
-    assert (command.text, command.note) == ("make all", note)
+    (run,) = [fact for fact in get_facts(*make_run("make all", output, error=error)) if isinstance(fact, CommandRun)]
+    assert (run.text, run.outcome) == ("make all", note)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,9 @@ def test_reading_a_file_about_errors_is_no_error() -> None:
 
 def test_a_file_of_which_one_line_tells_an_error_was_not_read() -> None:
     refused = [make_call("read", path="/a.py"), make_result("Error: EACCES: permission denied, open '/a.py'\n")]
-    assert [(fact.kind, fact.note) for fact in get_facts(*refused)] == [("command", "failed")]
+    assert [(fact.kind, fact.outcome) for fact in get_facts(*refused) if isinstance(fact, CommandRun)] == [
+        ("command", "failed")
+    ]
     (log,) = get_facts(make_call("read", path="/a.log"), make_result("Error: one\nError: two\n"), kind="file_read")
     assert log.text == "/a.log"
 
@@ -199,7 +202,7 @@ def make_commit(subject: str, made: str) -> list[Message]:
 
 def test_commits_with_long_messages_are_told_apart_by_their_subjects() -> None:
     history = [*make_commit("Read dates as UTC", "1507f8b"), *make_commit("Round half to even", "2608a9c")]
-    found = [(fact.text, fact.note) for fact in get_facts(*history, kind="command")]
+    found = [(fact.text, fact.outcome) for fact in get_facts(*history) if isinstance(fact, CommandRun)]
     assert found == [
         ('git commit -m "Read dates as UTC [+1 lines]', "ok: 1507f8b"),
         ('git commit -m "Round half to even [+1 lines]', "ok: 2608a9c"),

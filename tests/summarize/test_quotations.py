@@ -8,7 +8,8 @@ from tenfold.compaction.facts.extractor import merge_facts
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.summarize.quotations import find_quoted_rules, split_quotations
 from tenfold.core.record.ask import Answer, SummaryAsk
-from tenfold.core.record.block import Fact, ModelCost
+from tenfold.core.record.block import ModelCost
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import Message, get_text
 from tenfold.session.drive import Answerer
 from tests.engine.making import build_policy, get_blocks, make_reply, make_user_message, make_work, open_session

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tenfold.compaction.facts.extractor import merge_facts
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.facts.section import render_facts
-from tenfold.core.record.block import Fact
+from tenfold.core.record.fact import Fact
 from tests.summarize.making import estimate_tokens, get_facts, make_call, make_result, make_run, make_user
 
 PLENTY = 10_000

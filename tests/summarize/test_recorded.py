@@ -41,8 +41,8 @@ def test_facts_of_two_halves_merge_to_those_of_the_whole(session: ParsedSession)
     cut = starts[len(starts) // 2] if len(starts) > 1 else 0
     halves = merge_facts(extract_facts(items[:cut]), extract_facts(items[cut:]))
     whole = extract_facts(items)
-    said = {(fact.kind, fact.key) for fact in whole if fact.kind in {"request", "file_deleted", "file_renamed"}}
-    assert said <= {(fact.kind, fact.key) for fact in halves}
+    said = {(fact.kind, fact.label) for fact in whole if fact.kind in {"request", "file_deleted", "file_renamed"}}
+    assert said <= {(fact.kind, fact.label) for fact in halves}
     rules = {fact.text for fact in whole if fact.kind in {"rule", "correction"}}
     assert rules == {fact.text for fact in halves if fact.kind in {"rule", "correction"}}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tenfold.compaction.facts.extractor import extract_facts, merge_facts
+from tenfold.core.record.fact import Rule
 from tenfold.core.record.message import Message, Text, ToolResult
 from tenfold.core.wire.marks import find_origin
 from tests.summarize.making import get_fact_texts, get_facts, make_answer, make_result, make_user
@@ -68,7 +69,7 @@ def test_an_acknowledgement_is_no_rule_and_leaves_the_request_current(text: str)
     ],
 )
 def test_a_prohibition_or_labelled_line_is_a_rule(text: str) -> None:
-    assert [(f.text, f.note) for f in get_facts(make_user(text)) if f.kind == "rule"] == [(text, "")]
+    assert [(f.text, f.effect) for f in get_facts(make_user(text)) if isinstance(f, Rule)] == [(text, "gives")]
 
 
 @pytest.mark.parametrize(

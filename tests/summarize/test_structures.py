@@ -19,7 +19,7 @@ from tenfold.compaction.summarize.prompt_files import load_prompt, load_prompts,
 from tenfold.compaction.summarize.write import SummarySettings, SummaryTask
 from tenfold.config.policies import POLICIES
 from tenfold.core.meter.counters import CharacterCounter
-from tenfold.core.record.block import Fact
+from tenfold.core.record.fact import Correction, Failure, Rule
 from tenfold.designs.tail.policy import PACKAGE
 from tenfold.designs.tail.writer import PREFIX_HEADINGS
 from tenfold.models import ScriptedReply
@@ -29,11 +29,7 @@ from tests.summarize.test_write import TASK, run
 DESIGNS = [POLICIES[name](CharacterCounter()).summary for name in ("tail", "tiers", "threshold")]
 SIX, SEVEN, FOUR = (each.headings for each in DESIGNS)
 MODEL = with_prompts(SummarySettings(headings=SIX, sections=DESIGNS[0].sections, models=("one",)))
-FACTS = (
-    Fact("rule", "Keep to sqlite.", "k", 3),
-    Fact("correction", "Not redis.", "l", 5),
-    Fact("error", "boom", "e", 4),
-)
+FACTS = (Rule("Keep to sqlite.", 3), Correction("Not redis.", 5), Failure("boom", 4))
 
 
 def write_under(headings: tuple[str, ...], text: str = "It went on.") -> str:

@@ -9,7 +9,7 @@ from tenfold.compaction.facts.extractor import merge_facts
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.facts.section import FactsSection, render_facts
 from tenfold.compaction.facts.user_words import shorten_words
-from tenfold.core.record.block import Fact
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import Message
 from tests.summarize.making import estimate_tokens, get_facts, make_answer, make_user
 

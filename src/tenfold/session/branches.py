@@ -24,8 +24,9 @@ from tenfold.compaction.summarize.ladder import SummaryResult
 from tenfold.compaction.summarize.write import SummaryTask, clean_text, write_summary
 from tenfold.core.meter.counters import measure_messages
 from tenfold.core.record.ask import ConsultAsk, EngineResult, Outcome
-from tenfold.core.record.block import Block, Fact, FactKind, Run, Substitute
+from tenfold.core.record.block import Block, Run, Substitute
 from tenfold.core.record.entry import BranchSummary, Entry, MessageEntry, Retraction, get_message
+from tenfold.core.record.fact import Fact, FactKind
 from tenfold.core.record.message import Message, Text, get_text
 from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.path import Path

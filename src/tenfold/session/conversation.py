@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.call import Measures
 from tenfold.compaction.facts.extractor import extract_facts, merge_facts
-from tenfold.compaction.facts.instructions import QUOTED
 from tenfold.compaction.facts.ledger import build_setting_facts
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.facts.redacted_messages import redact_entry
@@ -30,7 +29,7 @@ from tenfold.core.meter.estimators import (
     record_usage,
 )
 from tenfold.core.meter.reading import RunningTotal, TokenCache
-from tenfold.core.record.block import Block, BlockPart, Fact, KeptOriginal, RangeRef, Run
+from tenfold.core.record.block import Block, BlockPart, KeptOriginal, RangeRef, Run
 from tenfold.core.record.entry import (
     BranchSummary,
     CustomEntry,
@@ -42,6 +41,7 @@ from tenfold.core.record.entry import (
     Usage,
     get_message,
 )
+from tenfold.core.record.fact import Fact, Rule
 from tenfold.core.record.message import Message, NativeBytes, get_text
 from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.text.surrogates import replace_surrogates
@@ -187,7 +187,8 @@ class Conversation:
                 if message.origin == "tenfold"
                 for fact in parse_facts(extract_summary_text(get_text(message)) or "")
             )
-            quoted = tuple(fact for fact in self.view.list_block_facts() if fact.note == QUOTED)
+            held = (fact for fact in self.view.list_block_facts() if isinstance(fact, Rule) and fact.live)
+            quoted = (rule for rule in held if rule.effect == "quotes")
             facts = extract_facts((at, m) for at, m in said if not human_only or m.origin == "human")
             return merge_facts((*older, *quoted), (*facts, *build_setting_facts((at, entries[at]) for at in settings)))
 

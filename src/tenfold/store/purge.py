@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 from msgspec import Struct
 
-from tenfold.core.record.block import Batch, Block, Fact, Replacement, ShownItem, Substitute
+from tenfold.core.record.block import Batch, Block, Replacement, ShownItem, Substitute
 from tenfold.core.record.codec import hash_body
 from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Tombstone, get_kind
+from tenfold.core.record.fact import BlankFact, StoredFact
 from tenfold.core.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.errors import UsageError
 from tenfold.store.search.entry_text import EMPTY_RESULT, fold_text, get_searchable_text
@@ -138,16 +139,16 @@ def _scrub_line(line: str, pieces: frozenset[str]) -> str:
     return PURGED_TEXT if any(p in folded for p in pieces) else line
 
 
-def _scrub_fact(fact: Fact, purged: PurgedEntry) -> Fact:
+def _scrub_fact(fact: StoredFact, purged: PurgedEntry) -> StoredFact:
     """Blanks a fact that quotes the purged entry. Its place stays, since later Blocks may name it as ended."""
     text = fold_text("\n".join(_list_fact_texts(fact)))
     if fact.position != purged.position and not any(p in text for p in purged.pieces):
         return fact
-    return Fact(fact.kind, "", "", fact.position, live=False)
+    return BlankFact("", fact.position)
 
 
-def _list_fact_texts(fact: Fact) -> tuple[str, ...]:
-    return fact.text, fact.key, fact.note, fact.content
+def _list_fact_texts(fact: StoredFact) -> tuple[str, ...]:
+    return tuple(value for value in msgspec.structs.astuple(fact) if isinstance(value, str))
 
 
 def _scrub_replacement(replacement: Replacement, purged: PurgedEntry) -> Replacement:

@@ -318,7 +318,7 @@ def test_a_view_of_silent_turns_has_such_lines_at_every_stage() -> None:
     assert listed.compact(to=count_view_tokens(listed) * 6 // 10).status == "compacted"
     check_silent_lines(get_view_text(listed), range(34))
     short = make_session([history], blocks(COUNTER))
-    short.compact(to=count_view_tokens(short) // 8)
+    short.compact(to=count_view_tokens(short) // 10)
     assert "tool(s)]" not in get_view_text(short)
     assert "Read(src/part0.py" in get_view_text(short)
 

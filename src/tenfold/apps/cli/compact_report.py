@@ -15,7 +15,8 @@ from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.trigger.economy import build_receipt, explain_receipt
 from tenfold.compaction.trigger.limits import Decision
 from tenfold.core.record.ask import Outcome
-from tenfold.core.record.block import MUST_KEEP, ModelCost, Receipt, add_costs
+from tenfold.core.record.block import ModelCost, Receipt, add_costs
+from tenfold.core.record.fact import MUST_KEEP
 from tenfold.core.record.token_reading import PLAIN_READING, Counted, Reading
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.models.prices import find_rates

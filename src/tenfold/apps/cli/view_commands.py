@@ -33,8 +33,9 @@ from tenfold.apps.cli.store_access import (
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.summarize.literals import count_unconfirmed
 from tenfold.compaction.trigger.economy import explain_receipt
-from tenfold.core.record.block import MUST_KEEP, Block, Substitute
+from tenfold.core.record.block import Block, Substitute
 from tenfold.core.record.entry import get_message
+from tenfold.core.record.fact import MUST_KEEP
 from tenfold.core.record.message import (
     Document,
     Image,
@@ -370,12 +371,12 @@ def list_facts(view: View) -> list[FactStatus]:
     ]
     view_text = "\n".join(texts)
     parsed = [fact for text in texts for fact in parse_facts(extract_summary_text(text) or "")]
-    keys, fact_texts = {(f.kind, f.key) for f in parsed}, {(f.kind, f.text) for f in parsed}
+    shown_facts = {(fact.kind, fact.label) for fact in parsed}
     out = []
     for fact in view.list_block_facts():
-        text = sanitize(fact.text)
+        text = sanitize(fact.label)
         state = "not in view" if fact.live else "settled"
-        if (fact.kind, fact.key) in keys or (fact.kind, text) in fact_texts or fact.text in view_text:
+        if (fact.kind, text) in shown_facts or fact.label in view_text:
             state = "in view"
         out.append(FactStatus(fact.kind, text, fact.live and fact.kind in MUST_KEEP, state))
     return sorted(out, key=lambda f: (not f.must_keep, _STATES.index(f.state), f.kind))

@@ -20,8 +20,9 @@ from tenfold.compaction.summarize.literals import count_unconfirmed
 from tenfold.compaction.trigger.economy import build_receipt
 from tenfold.compaction.trigger.limits import Decision
 from tenfold.core.record.ask import EngineResult, Outcome
-from tenfold.core.record.block import Block, Fact, ModelCost, Receipt
+from tenfold.core.record.block import Block, ModelCost, Receipt
 from tenfold.core.record.entry import Attempt
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.token_reading import NO_TOKENS, Counted, Reading, Tokens
 
 UnchangedStatus = Literal["nothing", "cancelled", "unsatisfiable", "failed"]

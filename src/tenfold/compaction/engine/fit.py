@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy, Shares
 from tenfold.compaction.facts.section import FactsSection, render_facts
+from tenfold.compaction.facts.section_headings import NO_FACTS
 from tenfold.compaction.plan.draft import (
     MINIMAL_SUMMARY_TOKENS,
     Draft,
@@ -34,7 +35,8 @@ from tenfold.compaction.plan.stages.condense import STEP_STUB
 from tenfold.compaction.plan.stages.elide import TruncateOutputsStage, share_room
 from tenfold.compaction.summarize.fill import FilledPlan, count_frame
 from tenfold.compaction.summarize.visible_text import build_section, drop_old_section
-from tenfold.core.record.block import Fact, Replacement
+from tenfold.core.record.block import Replacement
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.token_reading import NO_TOKENS, Counted
 
 
@@ -85,8 +87,9 @@ class _PlanFitter(Struct, frozen=True):
         section = self._render_section(plan, self.goal.facts_budget)
         if plan.draft.has_unwritten_summary:
             return self._keep_more(plan, section)
-        has_place = section.text or self.goal.fills_room  # where a section may stand, the Plan counts what is left over
-        return self._with_facts_section(plan, section) if plan.changed_pieces and has_place else plan
+        if not section.text and self.goal.fills_room:
+            section = replace(section, text=NO_FACTS, tokens=sum(count([NO_FACTS])))
+        return self._with_facts_section(plan, section) if plan.changed_pieces and section.text else plan
 
     def _keep_more(self, plan: Plan, section: FactsSection) -> Plan:
         """Uses the budget that the section leaves to keep more in view, if no more facts stay unshown then."""
@@ -111,7 +114,8 @@ class _PlanFitter(Struct, frozen=True):
         if plan.tokens_after + needed > target:
             stop = max(1, target - needed)
             plan = self._build_plan(replace(self.goal, facts_budget=section.tokens, stage_target=stop))
-            new_tokens = self._render_section(plan, self.goal.facts_budget).tokens  # it hides other messages
+            new_section = self._render_section(plan, self.goal.facts_budget)  # it hides other messages
+            new_tokens = new_section.tokens or section.tokens
             if new_tokens > section.tokens and plan.draft.has_unwritten_summary:
                 plan = self._build_plan(replace(self.goal, facts_budget=new_tokens, stage_target=stop))
             needed = min(new_tokens + self.goal.summary_overhead, max(needed, target - plan.tokens_after))

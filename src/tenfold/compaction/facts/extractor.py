@@ -12,7 +12,7 @@ from types import MappingProxyType
 from tenfold.compaction.facts.demonstrations import MAX_START_POSITION, find_task_start, is_later_range, strip_examples
 from tenfold.compaction.facts.edit_content import describe_edit
 from tenfold.compaction.facts.instructions import extract_instructions
-from tenfold.compaction.facts.merge import REVERTED_NOTE, UNCONFIRMED_NOTE, merge_facts
+from tenfold.compaction.facts.merge import merge_facts
 from tenfold.compaction.facts.redacted_messages import redact_message
 from tenfold.compaction.facts.shell import FileEffect, list_reported_renames, strip_directory_change
 from tenfold.compaction.facts.shortened_steps import parse_step_line
@@ -27,9 +27,9 @@ from tenfold.compaction.facts.tool_results import (
     is_refused,
     judge_result,
 )
-from tenfold.core.record.block import Fact, FactKind
+from tenfold.core.record.fact import Change, ChangedFile, CommandRun, Fact, Failure, FileRead, TodoList
 from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
-from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key
+from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten
 from tenfold.core.text.json_text import extract_prose
 from tenfold.core.text.redaction import redact_cached
 from tenfold.core.wire.marks import STEP_PREFIX, strip_harness_text
@@ -40,14 +40,6 @@ MAX_COMMAND_CHARS = 170
 """Most characters of a command that is shown. Its beginning and end tell it from others."""
 MAX_DESCRIBED_FILES = 40
 """For how many files one call's facts say what it changed in them."""
-_FACT_KINDS: dict[str, FactKind] = {
-    "read": "file_read",
-    "write": "file_created",
-    "modify": "file_modified",
-    "delete": "file_deleted",
-    "rename": "file_renamed",
-    "revert": "file_modified",
-}
 
 
 def extract_facts(
@@ -62,10 +54,12 @@ def extract_facts(
     items = list(entries)
     for at, message in items if is_later_range(items) else items[find_task_start(items) :]:
         reader.read(at, redact_message(message))
-    found = reader.finish()
-    return merge_facts(
-        (), [f for f in found if f.kind != "todo" or f.note != "part" or f.position > known_lists.get(f.key, -1)]
-    )
+    return merge_facts((), (fact for fact in reader.finish() if not _is_known(fact, known_lists)))
+
+
+def _is_known(fact: Fact, known_lists: Mapping[str, int]) -> bool:
+    """Tells whether a fact is a change of a to-do list that is known already."""
+    return isinstance(fact, TodoList) and fact.is_part and fact.position <= known_lists.get(fact.name, -1)
 
 
 class _FactReader:
@@ -103,7 +97,7 @@ class _FactReader:
         self._facts.extend(parse_text_list(position, text, user=True))
         if len(text) > 300:
             lines = find_error_lines(text, strict=True)
-            self._facts.extend(Fact("error", line, normalize_key(line), position, note="user") for line in lines)
+            self._facts.extend(Failure(line, position, source="user") for line in lines)
 
     def _read_answer(self, position: int, message: Message) -> None:
         self._has_answer |= message.status == "ok"
@@ -141,39 +135,53 @@ class _FactReader:
         self._facts.extend(outcome.errors)
         if action.verb in {"shell", "other"} or (action.verb == "read" and has_failed(outcome.note)):
             key = action.source if action.verb == "shell" else action.label
-            self._facts.append(Fact("command", _shorten_command(action.label), key, position, note=outcome.note))
+            self._facts.append(CommandRun(_shorten_command(action.label), position, command=key, outcome=outcome.note))
         failed = not has_taken_effect(outcome.note)
         is_shell = action.verb == "shell"
         for number, effect in enumerate(action.effects):
             if is_shell and is_refused(outcome.errors, effect):
                 continue
             if not failed or (is_shell and effect.is_certain):
-                note = UNCONFIRMED_NOTE if outcome.note == UNKNOWN and not is_shell else ""
                 content = describe_edit(action, effect) if number < MAX_DESCRIBED_FILES else ""
-                self._add_file_effect(position, effect, content, note)
+                self._add_file_effect(position, effect, content, is_confirmed=is_shell or outcome.note != UNKNOWN)
                 if effect.verb in {"write", "modify"} and not is_shell:
                     self._facts.extend(
                         parse_file_list(position, effect.path, action.arguments, is_whole_file=effect.verb == "write")
                     )
         for effect in list_reported_renames(action.source if is_shell else "", output):
-            self._add_file_effect(position, effect, "", "")
+            self._add_file_effect(position, effect, "")
         if action.verb == "todo" and not failed:
             self._facts.extend(parse_tool_list(position, action.arguments))
 
-    def _add_file_effect(self, position: int, effect: FileEffect, content: str, note: str) -> None:
-        kind = _FACT_KINDS.get(effect.verb)
-        if kind is None or not effect.path:
+    def _add_file_effect(self, position: int, effect: FileEffect, content: str, *, is_confirmed: bool = True) -> None:
+        path = effect.target or effect.path
+        if not effect.path:
             return
-        if kind == "file_created" and effect.path in self._existing_paths:
-            kind = "file_modified"
-        key = effect.target or effect.path
-        text = f"{effect.path} -> {effect.target}" if effect.target else effect.path
-        self._existing_paths.add(key)
-        if kind == "file_deleted":
-            self._existing_paths.discard(key)
-        is_revert = effect.verb == "revert"
-        note = REVERTED_NOTE if is_revert else note if kind != "file_read" else ""
-        self._facts.append(Fact(kind, text, key, position, live=not is_revert, note=note, content=content))
+        is_known = path in self._existing_paths
+        self._existing_paths.add(path)
+        if effect.verb == "read":
+            self._facts.append(FileRead(path, position))
+            return
+        change = "modified" if effect.verb == "write" and is_known else _CHANGES[effect.verb]
+        if change == "deleted":
+            self._existing_paths.discard(path)
+        self._facts.append(
+            ChangedFile(
+                path,
+                position,
+                live=effect.verb != "revert",
+                change=change,
+                old_path=effect.path if effect.target else "",
+                content=content,
+                is_unconfirmed=not is_confirmed,
+            )
+        )
+
+
+_CHANGES: Mapping[str, Change] = MappingProxyType(
+    {"write": "created", "modify": "modified", "delete": "deleted", "rename": "renamed", "revert": "modified"}
+)
+"""How each verb changes a file."""
 
 
 def _shorten_command(command: str) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tenfold.core.record.block import Fact, FactKind
-from tenfold.core.text.excerpts import Keep, excerpt, flatten, normalize_key
-from tenfold.core.text.memoize import memoize
-from tenfold.core.text.redaction import redact
+from tenfold.core.record.fact import ChangedFile, Claim, CommandRun, Fact, Failure, FileRead, Request, TodoList
+from tenfold.core.text.excerpts import Keep, excerpt, flatten
+from tenfold.core.text.redaction import redact, redact_cached
 
 MAX_CONTENT_CHARS = 160
 """Most characters of a file's newest changes that stand beside its path, where there is no room for more."""
@@ -18,37 +17,54 @@ def render_line(fact: Fact, text: str, content_chars: int = MAX_CONTENT_CHARS) -
 
     Of the changes to a file at most `content_chars` characters are shown, the newest.
     """
-    if fact.kind == "todo":
-        return _render_list(fact, redact(text))
-    line = _render_item(text, fact.kind, fact.note)
-    changes = _select_changes(fact.content, content_chars)
-    return f"{line} (changed: {flatten(excerpt(changes, content_chars))})" if changes else line
+    shown = redact_cached(text)
+    match fact:
+        case ChangedFile():
+            changes = _select_changes(fact.content, content_chars)
+            change = f" (changed: {flatten(excerpt(changes, content_chars))})" if changes else ""
+            return f"- {flatten(shown)}{_render_note(fact)}{change}"
+        case FileRead():
+            return f"- {flatten(shown)}"
+        case Failure():
+            return f'- tool: "{flatten(shown)}"{_render_source(fact.source)}'
+        case CommandRun():
+            return f"- [{flatten(redact(fact.outcome))}] {flatten(shown)}"
+        case TodoList():
+            entry = f"[{fact.position}] " if fact.position >= 0 else ""
+            return _render_lines(f"- {entry}{'user' if fact.is_users else 'assistant'}:\n{shown.strip()}")
+        case Claim():
+            return _render_lines(f"- {fact.about}: {shown.strip()}")
+        case _:
+            return _render_lines(f"- {shown.strip()}")
 
 
-NUMBERED_KEY = "message "
-"""How the key of words begins that were parsed with the number of their message."""
-_MESSAGE_KEY = re.compile(r"(?:message )?(\d{1,9})(?: |\Z)")
+def _render_lines(text: str) -> str:
+    return "\n  ".join(line.rstrip() for line in text.split("\n"))
+
+
+EDITED, UNCONFIRMED = "changed", "not confirmed"
+"""What stands behind a renamed file that was changed as well, and behind a change that no result confirmed."""
+
+
+def _render_note(fact: ChangedFile) -> str:
+    if fact.is_unconfirmed:
+        return f" (note: {UNCONFIRMED})"
+    return f" (note: {EDITED})" if fact.is_edited else ""
+
+
 _NUMBERED_ITEM = re.compile(r"\[(\d{1,9})\] ")
 
 
-def add_number(fact: Fact, line: str) -> str:
+def add_number(fact: Request, line: str) -> str:
     """Returns the line of what the user said with the number of its message, if that is known."""
-    match = _MESSAGE_KEY.match(fact.key)
-    return f"- [{match[1]}] {line[2:]}" if match else line
+    number = fact.number if fact.line else fact.position
+    return f"- [{number}] {line[2:]}" if number >= 0 else line
 
 
-def parse_numbered(item: str) -> tuple[str, str]:
-    """Splits an item that begins with the number of its message into the key that keeps the number, and the words."""
+def parse_numbered(item: str) -> tuple[int, str]:
+    """Splits an item that begins with the number of its message into that number, -1 if it has none, and the words."""
     match = _NUMBERED_ITEM.match(item)
-    words = item[match.end() :] if match else item
-    return (f"{NUMBERED_KEY}{match[1]} " if match else "earlier ") + normalize_key(words, 60), words
-
-
-def _render_list(fact: Fact, text: str) -> str:
-    """Renders a plan with the entry it was read from and with who wrote it, the user or the assistant."""
-    entry = f"[{fact.position}] " if fact.position >= 0 else ""
-    label = f"- {entry}{'user' if fact.note == 'user' else 'assistant'}:"
-    return "\n  ".join((label, *(line.rstrip() for line in text.strip().split("\n"))))
+    return (int(match[1]), item[match.end() :]) if match else (-1, item)
 
 
 def _select_changes(content: str, limit: int) -> str:
@@ -60,22 +76,6 @@ def _select_changes(content: str, limit: int) -> str:
             break
         shown = f"{change}; {shown}"
     return shown
-
-
-@memoize
-def _render_item(text: str, kind: FactKind, note: str) -> str:
-    text = redact(text)
-    match kind:
-        case "request" | "rule" | "correction" | "remark":
-            return "- " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))
-        case "claimed":
-            return f"- {note}: " + "\n  ".join(line.rstrip() for line in text.strip().split("\n"))
-        case "error":
-            return f'- tool: "{flatten(text)}"{_render_source(note)}'
-        case "command":
-            return f"- [{flatten(note) or 'unknown'}] {flatten(text)}"
-        case _:
-            return f"- {flatten(text)}" + (f" (note: {flatten(note)})" if note else "")
 
 
 _MAX_SOURCE_CHARS = 110

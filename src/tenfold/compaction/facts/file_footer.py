@@ -9,11 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from tenfold.compaction.facts.merge import WRITTEN_KINDS
-from tenfold.core.record.block import Fact, FactKind, FileLists
+from tenfold.compaction.facts.file_states import list_paths
+from tenfold.core.record.block import FileLists
+from tenfold.core.record.fact import ChangedFile, Fact, FileRead
 
-FOOTER_TAGS: tuple[tuple[str, FactKind], ...] = (("read-files", "file_read"), ("modified-files", "file_modified"))
-"""The tag of each list, and the kind of fact that it is parsed as."""
+FOOTER_TAGS: tuple[tuple[str, type[FileRead | ChangedFile]], ...] = (
+    ("read-files", FileRead),
+    ("modified-files", ChangedFile),
+)
+"""The tag of each list, and what it is parsed as."""
 _FOOTERS = tuple(
     (f"\n</{tag}>", re.compile(rf"(?<!\n)\n*<{tag}>\n(?:.*?\n)?</{tag}>", re.DOTALL)) for tag, _ in FOOTER_TAGS
 )
@@ -31,13 +35,8 @@ def merge_file_lists(lists: Iterable[FileLists]) -> FileLists:
 def list_files(facts: Sequence[Fact], *, until: int | None = None) -> FileLists:
     """Returns the files that these facts name. Facts from after position `until` are left out."""
     known = [f for f in facts if f.live and (until is None or f.position <= until)]
-    modified = tuple(path for f in known if f.kind in WRITTEN_KINDS for path in list_paths(f))
-    return merge_file_lists((FileLists(tuple(f.text for f in known if f.kind == "file_read"), modified),))
-
-
-def list_paths(fact: Fact) -> tuple[str, ...]:
-    """Returns the paths that a fact about a file names: two for a rename."""
-    return tuple(fact.text.split(" -> ")) if fact.kind == "file_renamed" else (fact.text,)
+    modified = tuple(path for f in known if isinstance(f, ChangedFile) for path in list_paths(f))
+    return merge_file_lists((FileLists(tuple(f.text for f in known if isinstance(f, FileRead)), modified),))
 
 
 def parse_footer(text: str, *, position: int = -1) -> tuple[Fact, ...]:
@@ -48,7 +47,7 @@ def parse_footer(text: str, *, position: int = -1) -> tuple[Fact, ...]:
         start = rest.rfind(f"<{tag}>\n")
         if start >= 0 and rest.endswith(f"\n</{tag}>"):
             paths = rest[start:].splitlines()[1:-1]
-            found[:0] = [Fact(kind, path, path, position) for path in paths if not _MORE.fullmatch(path)]
+            found[:0] = [kind(path, position) for path in paths if not _MORE.fullmatch(path)]
             rest = rest[:start].rstrip()
     return tuple(found)
 

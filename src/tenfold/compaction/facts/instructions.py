@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tenfold.compaction.facts.current_request import HARNESS_MARKS, is_acknowledgement
 from tenfold.compaction.facts.user_words import MASK, mask_introduced, mask_pasted, shorten_words
-from tenfold.core.record.block import Fact
-from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, collapse_spaces, excerpt, normalize_key
+from tenfold.core.record.fact import Correction, Remark, Request, Rule, RuleEffect
+from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, collapse_spaces, excerpt
 from tenfold.core.text.language import Language, detect_language
 from tenfold.core.text.memoize import memoize
 from tenfold.core.text.sentences import find_sentences
@@ -31,15 +29,6 @@ _MAX_JUDGED_CHARS = 500
 _MAX_LIST_HEADING_WORDS = 8
 _MIN_SUBJECT_WORDS = 2
 """A rule about less than this is not understood without the sentence before it."""
-
-ACK_NOTE = "ack"
-"""The `note` of a request that only acknowledges. The request before it stays the current one."""
-PERMITS, REVOKES, REPLACES = "permits", "revokes", "replaces"
-"""The `note` of a rule that allows something, ends an earlier rule, or says that it replaces one."""
-STATES = "states"
-"""The `note` of a sentence that gives an amount, as in "The limit is now 300 euros.": it may replace a rule's."""
-QUOTED = "quoted"
-"""The `note` of a rule that a model found: the user's own sentence, which ends and changes no other rule."""
 
 _BULLET = re.compile(r"(?:[-*\u2022]|\d{1,2}[.)]|\[[ xX]\])\s+")
 _MARKER = re.compile(
@@ -59,7 +48,7 @@ class _Sentence(Struct, frozen=True):
     paragraph: int
 
 
-def extract_instructions(position: int, text: str, *, first: bool) -> list[Fact]:
+def extract_instructions(position: int, text: str, *, first: bool) -> list[Request | Rule | Correction | Remark]:
     """Returns the facts of one human message: its request, then rules and corrections, or the unclassified words.
 
     `first` says that nothing was answered yet.
@@ -73,10 +62,9 @@ def extract_instructions(position: int, text: str, *, first: bool) -> list[Fact]
 
 
 @memoize
-def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fact, ...]:
+def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Request | Rule | Correction | Remark, ...]:
     is_ack = is_acknowledgement(text)
-    note = ACK_NOTE if is_ack else ""
-    request = Fact("request", shorten_words(text, MAX_REQUEST_CHARS), f"{position}", position, note=note)
+    request = Request(shorten_words(text, MAX_REQUEST_CHARS), position, is_acknowledgement=is_ack)
     if is_ack:
         return (request,)
     text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
@@ -86,10 +74,10 @@ def _extract_instructions(text: str, position: int, *, first: bool) -> tuple[Fac
         return (request,)
     language = detect_language(collapse_spaces(own))
     if language is None:
-        return (request, _build_fact("remark", request.text, position)) if _has_words(own) else (request,)
+        return (request, Remark(request.text, position)) if _has_words(own) else (request,)
     sentences = list(_split_sentences(text, mask_introduced(masked, language)))
     rules = list(_find_rules(sentences, language, position))
-    told = [rule for rule in rules if rule.note != STATES]
+    told = [rule for rule in rules if rule.effect != "states"]
     return (request, *rules, *_find_corrections(text, sentences, language, position, told, first=first))
 
 
@@ -117,15 +105,15 @@ def _split_sentences(text: str, masked: str) -> Iterator[_Sentence]:
             yield _Sentence(text[start + skipped : end], own, bullet is not None, paragraph)
 
 
-def _find_rules(sentences: list[_Sentence], language: Language, position: int) -> Iterator[Fact]:
+def _find_rules(sentences: list[_Sentence], language: Language, position: int) -> Iterator[Rule]:
     heading_paragraph = -1
     for number, sentence in enumerate(sentences):
         if _is_rules_heading(sentence.text, language):
             heading_paragraph = sentence.paragraph
             continue
         is_listed = sentence.is_item and sentence.paragraph - heading_paragraph in {0, 1} and heading_paragraph >= 0
-        note = _classify_sentence(sentence, language, is_listed=is_listed)
-        if note is None:
+        effect = _classify_sentence(sentence, language, is_listed=is_listed)
+        if effect is None:
             continue
         if is_listed:
             heading_paragraph = sentence.paragraph
@@ -139,9 +127,8 @@ def _find_rules(sentences: list[_Sentence], language: Language, position: int) -
             and not _QUESTION_END.search(before.text)
         ):
             rule = f"{before.text} {rule}"
-        fact = _build_fact("rule", excerpt(rule, MAX_RULE_CHARS), position, note)
-        is_known = note not in {PERMITS, REVOKES, STATES} or (note == REVOKES and language.has("heading", sentence.own))
-        yield fact if is_known else replace(fact, live=False)
+        is_rule = effect in {"gives", "replaces"} or (effect == "revokes" and language.has("heading", sentence.own))
+        yield Rule(excerpt(rule, MAX_RULE_CHARS), position, is_rule, effect=effect)
 
 
 def _is_rules_heading(text: str, language: Language) -> bool:
@@ -149,8 +136,8 @@ def _is_rules_heading(text: str, language: Language) -> bool:
     return is_short and text.endswith((":", "\uff1a")) and language.has("heading", text)
 
 
-def _classify_sentence(sentence: _Sentence, language: Language, *, is_listed: bool) -> str | None:
-    """Returns the note of a sentence that is a rule or may end one; None for any other."""
+def _classify_sentence(sentence: _Sentence, language: Language, *, is_listed: bool) -> RuleEffect | None:
+    """Returns the effect of a sentence that is a rule or may end one; None for any other."""
     own = language.without_idle(sentence.own)
     if _QUESTION_END.search(sentence.own) or sentence.own.endswith((":", "\uff1a")):
         return None
@@ -159,13 +146,13 @@ def _classify_sentence(sentence: _Sentence, language: Language, *, is_listed: bo
     is_binding = language.has("binding", own) and not is_once
     is_rule = is_standing or is_binding
     if language.has("permitting", own) and not is_binding and not is_once:
-        return PERMITS
+        return "permits"
     if language.has("revoking", own):
-        return REPLACES if is_standing else REVOKES
+        return "replaces" if is_standing else "revokes"
     if is_rule:
-        return REPLACES if language.has("changing", own) else ""
+        return "replaces" if language.has("changing", own) else "gives"
     is_stated = language.find_amount(own) and len(language.find_subject(own, has_headings=True)) > _MIN_SUBJECT_WORDS
-    return STATES if is_stated else None
+    return "states" if is_stated else None
 
 
 def _has_label(text: str, language: Language) -> bool:
@@ -179,8 +166,8 @@ _MIN_CORRECTION_CHARS = 8
 
 
 def _find_corrections(
-    text: str, sentences: list[_Sentence], language: Language, position: int, rules: list[Fact], *, first: bool
-) -> Iterator[Fact]:
+    text: str, sentences: list[_Sentence], language: Language, position: int, rules: list[Rule], *, first: bool
+) -> Iterator[Correction]:
     """Yields what the user says was done wrong, nothing in a message before the first answer."""
     if first:
         return
@@ -188,7 +175,7 @@ def _find_corrections(
         each for each in sentences if language.has("correcting", each.own) and not each.own.endswith((":", "\uff1a"))
     ]
     if correcting and not rules and len(text) <= _MAX_CORRECTION_CHARS and len(correcting) * 2 >= len(sentences):
-        yield _build_fact("correction", text, position)
+        yield Correction(text, position)
         return
     told = [rule.text for rule in rules]
     for sentence in correcting:
@@ -197,11 +184,7 @@ def _find_corrections(
             said = " ".join(each.text for each in sentences[sentences.index(sentence) :])
         if len(said) >= _MIN_CORRECTION_CHARS and not any(said in text for text in told):
             told.append(said)
-            yield _build_fact("correction", excerpt(said, MAX_RULE_CHARS), position)
-
-
-def _build_fact(kind: Literal["rule", "correction", "remark"], text: str, position: int, note: str = "") -> Fact:
-    return Fact(kind, text, normalize_key(text), position, note=note)
+            yield Correction(excerpt(said, MAX_RULE_CHARS), position)
 
 
 def find_plan_steps(text: str) -> list[str]:

@@ -13,14 +13,11 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.instructions import PERMITS, QUOTED, REPLACES, REVOKES, STATES
-from tenfold.core.record.block import Fact
 from tenfold.core.record.entry import RULE_ADDED, Entry, Setting
-from tenfold.core.text.excerpts import collapse_spaces, normalize_key
+from tenfold.core.record.fact import Fact, Remark, Request, Rule, RuleEffect, RuleEnd
+from tenfold.core.text.excerpts import collapse_spaces
 from tenfold.core.text.language import CueName, Language, detect_language
 
-REVOKED, SUPERSEDED, DROPPED = "revoked", "superseded", "dropped"
-"""The `note` of a rule that holds no more: the user ended it, replaced it, or dropped it by command."""
 _MIN_SHARED_WORDS = 2
 _NEWS: tuple[CueName, ...] = ("recent", "changing", "revoking")
 """The cues of a permission that was not there before."""
@@ -47,49 +44,57 @@ class Instruction(Struct, frozen=True, omit_defaults=True):
         return self.scope == "standing" and self.status == "active"
 
 
-def settle_instructions(facts: Sequence[Fact]) -> list[Fact]:
-    """Returns the facts with every rule settled that a later one revokes, allows or replaces."""
-    out = {id(fact): fact for fact in facts}
-    rules = sorted((fact for fact in facts if fact.kind == "rule"), key=lambda fact: fact.order)
-    for number, later in enumerate(rules):
-        if later.note in {REVOKED, SUPERSEDED, DROPPED, QUOTED}:
+def settle_rules(rules: Iterable[Rule]) -> list[Rule]:
+    """Returns the rules, oldest first, with each settled that a later one ends."""
+    out = sorted(rules, key=lambda rule: rule.order)
+    for number, later in enumerate(out):
+        if later.end or later.effect == "quotes":
             continue
-        targets = _find_targets(later, [each for each in rules[:number] if out[id(each)].live])
+        targets = _find_targets(later, out[:number])
         for target in targets:
-            note = SUPERSEDED if later.note in {"", REPLACES, STATES} else REVOKED
-            out[id(target)] = replace(target, live=False, note=note)
-        if targets and later.note in {PERMITS, STATES}:
-            out[id(later)] = replace(later, live=True, note="")
-        elif targets and later.note == REVOKES:
-            out[id(later)] = replace(later, live=False)
-    return [out[id(fact)] for fact in facts]
+            end: RuleEnd = "revoked" if later.effect in {"permits", "revokes"} else "superseded"
+            out[target] = replace(out[target], live=False, end=end)
+        if targets and later.effect in {"permits", "states"}:
+            out[number] = replace(later, live=True, effect="gives")
+        elif targets and later.effect == "revokes":
+            out[number] = replace(later, live=False)
+    return out
 
 
-def _find_targets(later: Fact, earlier: list[Fact]) -> list[Fact]:
-    """Returns the earlier rules that a rule, a permission or a revocation ends."""
+_GIVING: tuple[RuleEffect, ...] = ("gives", "replaces", "quotes")
+"""The effects of what is a rule by itself."""
+_AMENDING: tuple[RuleEffect, ...] = ("gives", "replaces", "states")
+"""The effects of what ends an earlier rule by another amount."""
+
+
+def _find_targets(later: Rule, earlier: Sequence[Rule]) -> list[int]:
+    """Returns which of the earlier rules a later one ends."""
     language = detect_language(later.text)
     if language is None:
         return []
     subject = language.find_subject(later.text)
     return [
-        fact
-        for fact in earlier
-        if fact.note in {"", REPLACES, QUOTED}
+        number
+        for number, rule in enumerate(earlier)
+        if rule.live
+        and rule.effect in _GIVING
         and (
-            _is_ended(later, subject, language.find_subject(fact.text), language)
-            or (not later.note and _is_same_but_for_a_quantity(later.text, fact.text, language))
-            or (later.note in {"", REPLACES, STATES} and _has_new_amount(later, fact, language))
+            _is_ended(later, subject, rule, language)
+            or (later.effect in _AMENDING and _has_new_amount(later, rule, language))
         )
     ]
 
 
-def _is_ended(later: Fact, subject: frozenset[str], earlier: frozenset[str], language: Language) -> bool:
-    """Tells whether a sentence with a subject ends an earlier rule, given the subject of that."""
+def _is_ended(later: Rule, subject: frozenset[str], rule: Rule, language: Language) -> bool:
+    """Tells whether a sentence with a subject ends an earlier rule by the words that they share."""
+    if later.effect == "gives":
+        return _is_same_but_for_a_quantity(later.text, rule.text, language)
+    earlier = language.find_subject(rule.text)
     shared = subject & earlier
     if not shared:
         return False
     is_contained = shared in (subject, earlier)
-    match later.note:
+    match later.effect:
         case "revokes":
             return len(shared) >= _MIN_SHARED_WORDS or is_contained
         case "permits":
@@ -97,11 +102,11 @@ def _is_ended(later: Fact, subject: frozenset[str], earlier: frozenset[str], lan
             return is_contained or (is_recent and len(shared) >= _MIN_SHARED_WORDS)
         case "replaces":
             return len(shared) >= _MIN_SHARED_WORDS
-        case _:
+        case "states" | "quotes":
             return False
 
 
-def _has_new_amount(later: Fact, earlier: Fact, language: Language) -> bool:
+def _has_new_amount(later: Rule, earlier: Rule, language: Language) -> bool:
     """Tells whether a sentence about nothing but the subject of an earlier one gives it another amount."""
     amount, before = language.find_amount(later.text), language.find_amount(earlier.text)
     if amount is None or before is None or amount[1] != before[1] or amount[0] == before[0]:
@@ -130,28 +135,31 @@ def _is_same_but_for_a_quantity(later: str, earlier: str, language: Language) ->
     return unit is None or unit not in language.common
 
 
-def build_setting_facts(settings: Iterable[tuple[int, Entry]]) -> list[Fact]:
+def build_setting_facts(settings: Iterable[tuple[int, Entry]]) -> list[Rule]:
     """Returns the facts of rules that were added or dropped by command, given as (position, setting)."""
     return [
-        Fact("rule", entry.value, normalize_key(entry.value), at, live=is_added, note="" if is_added else DROPPED)
+        Rule(entry.value, at) if entry.key == RULE_ADDED else Rule(entry.value, at, live=False, end="dropped")
         for at, entry in settings
         if isinstance(entry, Setting)
-        for is_added in (entry.key == RULE_ADDED,)
     ]
 
 
 def build_ledger(facts: Iterable[Fact]) -> tuple[Instruction, ...]:
     """Returns the instructions among merged facts, in the order in which they were said."""
-    ordered = sorted((f for f in facts if f.kind in {"rule", "remark", "request"}), key=lambda fact: fact.order)
+    said = [fact for fact in facts if isinstance(fact, Rule | Remark | Request)]
     return tuple(
-        _build_instruction(fact) for fact in ordered if fact.live or fact.note not in {PERMITS, REVOKES, STATES}
+        _build_instruction(fact)
+        for fact in sorted(said, key=lambda fact: fact.order)
+        if fact.live or not isinstance(fact, Rule) or fact.end or fact.effect in _GIVING
     )
 
 
-def _build_instruction(fact: Fact) -> Instruction:
-    scopes: dict[str, InstructionScope] = {"rule": "standing", "request": "request"}
+def _build_instruction(fact: Rule | Remark | Request) -> Instruction:
     status: InstructionStatus = "active" if fact.live else "done"
-    for settled in ("revoked", "superseded", "dropped"):
-        if fact.kind == "rule" and fact.note == settled:
-            status = settled
-    return Instruction(fact.text, scopes.get(fact.kind, "unclassified"), status, fact.position)
+    match fact:
+        case Rule():
+            return Instruction(fact.text, "standing", fact.end or status, fact.position)
+        case Request():
+            return Instruction(fact.text, "request", status, fact.position)
+        case Remark():
+            return Instruction(fact.text, "unclassified", status, fact.position)

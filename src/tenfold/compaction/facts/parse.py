@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.fact_lines import NUMBERED_KEY, parse_numbered
+from tenfold.compaction.facts.fact_lines import EDITED, UNCONFIRMED, parse_numbered
 from tenfold.compaction.facts.file_footer import parse_footer
 from tenfold.compaction.facts.instructions import extract_instructions
-from tenfold.compaction.facts.ledger import settle_instructions
-from tenfold.compaction.facts.merge import WRITTEN_KINDS
+from tenfold.compaction.facts.ledger import settle_rules
 from tenfold.compaction.facts.section_headings import HEADING_BY_LINE, RETIRED_HEADINGS, SectionHeading, split_at_title
-from tenfold.core.record.block import Fact, FactKind
-from tenfold.core.text.excerpts import normalize_key
+from tenfold.core.record.fact import (
+    Change,
+    ChangedFile,
+    Claim,
+    Correction,
+    Fact,
+    FactKind,
+    Failure,
+    FileRead,
+    Remark,
+    Request,
+    Rule,
+    TodoList,
+)
 
 _NOTE_SUFFIX = re.compile(r"(?<! ) +\((?:from|note): (?P<note>[^\n]*)\)$")
 _SPEAKER_PREFIX = re.compile(r"(?:\[\d+\] )?(?P<speaker>user|assistant):[ \n]")
@@ -38,11 +50,11 @@ def _read_rules(facts: Iterable[Fact], position: int) -> Iterator[Fact]:
 
     What has one holds, so it counts as later.
     """
-    words = [fact for fact in facts if fact.kind == "request" and (fact.live or fact.key.startswith(NUMBERED_KEY))]
-    ordered = sorted(words, key=lambda fact: (fact.live, int(fact.key.split()[1]) if not fact.live else 0))
-    for number, fact in enumerate(ordered):
+    words = [fact for fact in facts if isinstance(fact, Request) and (fact.live or fact.number >= 0)]
+    words.sort(key=lambda fact: (fact.live, 0 if fact.live else fact.number))
+    for number, fact in enumerate(words):
         found = extract_instructions(position, fact.text, first=not number)
-        yield from (each for each in found if each.kind in ("rule", "correction"))
+        yield from (each for each in found if isinstance(each, Rule | Correction))
 
 
 def _parse_section(text: str, position: int) -> list[Fact]:
@@ -74,19 +86,21 @@ def _is_heading(line: str) -> bool:
     return line in HEADING_BY_LINE or line in RETIRED_HEADINGS
 
 
-_CLAIMED_KINDS: frozenset[FactKind] = frozenset({"rule", "correction", "remark", "request", "todo"})
-"""What only the user, or the agent itself, can say. A text that nobody vouches for can only claim it."""
-
-
 def parse_claims(text: str, *, position: int = -1) -> tuple[Fact, ...]:
-    """Parses the facts of a summary of unknown source: what it says of the user and of plans is a claim of its own."""
+    """Parses the facts of a summary of unknown source.
+
+    What only the user can say, or the agent itself, a text that nobody vouches for can only claim.
+    """
+    facts = parse_facts(text, position=position)
+    settled = {rule.line: rule for rule in settle_rules(fact for fact in facts if isinstance(fact, Rule))}
     return tuple(
-        replace(fact, kind="claimed", note=fact.kind, key=f"{fact.kind} {normalize_key(fact.text)}")
-        if fact.kind in _CLAIMED_KINDS and fact.live
-        else fact
-        for fact in settle_instructions(parse_facts(text, position=position))
-        if fact.live or fact.kind not in _CLAIMED_KINDS
+        Claim(fact.text, position, line=fact.line, about=fact.kind) if isinstance(fact, _CLAIMED) else fact
+        for fact in (settled.get(fact.line, fact) for fact in facts)
+        if fact.live or not isinstance(fact, _CLAIMED)
     )
+
+
+_CLAIMED = (Request, Rule, Correction, Remark, TodoList)
 
 
 def get_text_before_facts(text: str) -> str:
@@ -109,53 +123,60 @@ def without_section(text: str) -> str:
 
 def _parse_item(heading: SectionHeading, item: str, position: int) -> list[Fact]:
     """Parses one item of a section; the line that counts the files left out holds no fact."""
-    kind, note = heading.kind, ""
-    if kind in WRITTEN_KINDS and _MORE_FILES.fullmatch(item):
-        return []
-    match kind:
-        case "error":
-            item, note = _split_note(item.removeprefix("tool: "))
-            item = item[1:-1] if len(item) > 1 and item[0] == item[-1] == '"' else item
-        case "rule" | "correction":
-            item = item.partition(_RETOLD_NOTE)[0]
+    match heading.kind:
+        case "request":
+            number, item = parse_numbered(item) if heading.is_numbered else (-1, item)
+            return [Request(item, position, heading.live, number=number)]
+        case "rule":
+            return [Rule(item.partition(_RETOLD_NOTE)[0], position)]
+        case "correction":
+            return [Correction(item.partition(_RETOLD_NOTE)[0], position)]
+        case "remark":
+            return [Remark(item, position)]
         case "claimed":
-            note, _, item = item.partition(": ")
+            about, _, item = item.partition(": ")
+            return [Claim(item, position, about=about)]
+        case "error":
+            item, source = _split_note(item.removeprefix("tool: "))
+            item = item[1:-1] if len(item) > 1 and item[0] == item[-1] == '"' else item
+            return [Failure(item, position, source=source)]
         case "todo":
-            item, note = _split_speaker(item)
-        case "request" if heading.is_numbered:
-            key, item = parse_numbered(item)
-            return [Fact(kind, item, key, position, heading.live)]
-        case "request" | "remark":
-            pass
+            match = _SPEAKER_PREFIX.match(item)
+            is_users = match is not None and match["speaker"] == "user"
+            return [TodoList(item[match.end() :] if match else item, position, is_users=is_users)]
+        case "file_read":
+            return [FileRead(item, position)]
+        case _ if _MORE_FILES.fullmatch(item):
+            return []
         case _:
-            item, _, content = (
-                item.removesuffix(")").partition(" (changed: ") if " (changed: " in item else (item, "", "")
-            )
-            item, note = _split_note(item)
-            key = item.rpartition(" -> ")[2] if kind == "file_renamed" else item
-            return [Fact(kind, item, key, position, heading.live, note, content=content)]
-    return [Fact(kind, item, _rebuild_key(kind, item, note), position, heading.live, note)]
+            return [_parse_change(heading, item, position)]
+
+
+_CHANGES: Mapping[FactKind, Change] = MappingProxyType(
+    {"file_modified": "modified", "file_created": "created", "file_deleted": "deleted", "file_renamed": "renamed"}
+)
+
+
+def _parse_change(heading: SectionHeading, item: str, position: int) -> ChangedFile:
+    content = ""
+    if " (changed: " in item:
+        item, _, content = item.removesuffix(")").partition(" (changed: ")
+    item, note = _split_note(item)
+    old_path, _, path = item.rpartition(" -> ")
+    change = _CHANGES[heading.kind]
+    if change != "renamed":
+        old_path, path = "", item
+    return ChangedFile(
+        path,
+        position,
+        change=change,
+        old_path=old_path,
+        content=content,
+        is_edited=note == EDITED,
+        is_unconfirmed=note == UNCONFIRMED,
+    )
 
 
 def _split_note(item: str) -> tuple[str, str]:
     match = _NOTE_SUFFIX.search(item) if item.removesuffix("\n").endswith(")") else None
     return (item[: match.start()], match["note"]) if match else (item, "")
-
-
-def _split_speaker(item: str) -> tuple[str, str]:
-    """Splits an item that says whose words it holds into these words and the note that names a user."""
-    match = _SPEAKER_PREFIX.match(item)
-    return (item[match.end() :], "user" if match["speaker"] == "user" else "") if match else (item, "")
-
-
-def _rebuild_key(kind: FactKind, text: str, note: str) -> str:
-    """Rebuilds the key that a fact has when it is extracted, as far as its text shows it."""
-    match kind:
-        case "claimed":
-            return f"{note} {normalize_key(text)}"
-        case "request":
-            return "earlier " + normalize_key(text, 60)
-        case "todo":
-            return "todo"
-        case _:
-            return normalize_key(text)

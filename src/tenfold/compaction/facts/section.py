@@ -14,14 +14,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.compaction.facts.fact_lines import MAX_CONTENT_CHARS, add_number, render_line
-from tenfold.compaction.facts.instructions import ACK_NOTE
-from tenfold.compaction.facts.merge import WRITTEN_KINDS
 from tenfold.compaction.facts.section_headings import HEADING_INDEX, HEADINGS, NUMBERED_HEADINGS, TITLE
-from tenfold.core.record.block import MUST_KEEP, Fact, FactKind
+from tenfold.core.record.fact import (
+    MUST_KEEP,
+    ChangedFile,
+    Claim,
+    Correction,
+    Fact,
+    FileRead,
+    Remark,
+    Request,
+    Rule,
+    TodoList,
+)
 from tenfold.core.text.excerpts import Count, excerpt, normalize_key
 
-_SAID_KINDS: frozenset[FactKind] = frozenset({"rule", "correction", "remark"})
-_MULTILINE_KINDS: frozenset[FactKind] = frozenset({"request", "rule", "correction", "remark", "claimed", "todo"})
+_SAID = (Rule, Correction, Remark)
+_OF_LINES = (Request, *_SAID, Claim, TodoList)
 
 
 class FactsSection(Struct, frozen=True):
@@ -78,7 +87,7 @@ def render_facts(
     for fact in facts:
         if (fact.kind, fact.live) in HEADING_INDEX:
             (visible if is_visible(fact) else candidates).append(fact)
-    files = Counter(HEADING_INDEX[f.kind, True] for f in candidates if f.live and f.kind in WRITTEN_KINDS)
+    files = Counter(HEADING_INDEX[f.kind, True] for f in candidates if isinstance(f, ChangedFile))
     words = _choose_words(candidates, words_budget, count)
     offered = len(words)
     while True:
@@ -139,18 +148,18 @@ class FactRank(IntEnum):
 
 
 def _rank_fact(fact: Fact) -> FactRank:
-    match fact.kind:
-        case "request" if fact.live:
+    match fact:
+        case Request(live=True):
             return FactRank.REQUEST
-        case "request":
-            return FactRank.ACKNOWLEDGEMENT if fact.note == ACK_NOTE else FactRank.EARLIER_REQUEST
-        case "rule" | "correction" | "claimed":
+        case Request():
+            return FactRank.ACKNOWLEDGEMENT if fact.is_acknowledgement else FactRank.EARLIER_REQUEST
+        case Rule() | Correction() | Claim():
             return FactRank.RULE
-        case "todo":
+        case TodoList():
             return FactRank.PLAN
-        case "remark":
+        case Remark():
             return FactRank.REMARK
-        case "file_read":
+        case FileRead():
             return FactRank.FILE_READ
         case _:
             return FactRank.STATE
@@ -160,7 +169,7 @@ def _choose_words(facts: Sequence[Fact], budget: int, count: Count) -> dict[int,
     """Returns what the user said before, with its rank, by `id`: the first message and the newest that fit."""
     if not budget:
         return {}
-    said = [fact for fact in facts if fact.kind == "request" and not fact.live and fact.note != ACK_NOTE]
+    said = [f for f in facts if isinstance(f, Request) and not f.live and not f.is_acknowledgement]
     said.sort(key=lambda fact: fact.order, reverse=True)
     said = [*said[-1:], *said[:-1]]
     sizes = count([add_number(fact, render_line(fact, fact.text)) + "\n" for fact in said]) if said else []
@@ -174,12 +183,12 @@ def _choose_words(facts: Sequence[Fact], budget: int, count: Count) -> dict[int,
 
 def _fit_lines(facts: Sequence[Fact], budget: int, count: Count, words: Container[int] = ()) -> list[tuple[Fact, str]]:
     """Returns each fact with its line. A fact that would exceed its share is shortened with a visible gap."""
-    content_chars = _get_content_chars(budget, sum(bool(fact.content) for fact in facts))
-    lines = [render_line(fact, fact.text, content_chars) for fact in facts]
+    content_chars = _get_content_chars(budget, sum(_has_content(fact) for fact in facts))
+    lines = [render_line(fact, fact.label, content_chars) for fact in facts]
     out: list[tuple[Fact, str]] = []
     for fact, line, size in zip(facts, lines, count(lines) if lines else [], strict=True):
         share = int(budget * _get_share(fact) / 20)
-        is_too_long = size > share and fact.kind in _MULTILINE_KINDS and id(fact) not in words
+        is_too_long = size > share and isinstance(fact, _OF_LINES) and id(fact) not in words
         out.append((fact, render_line(fact, _shorten_fact(fact, share, size)) if is_too_long else line))
     return out
 
@@ -197,14 +206,14 @@ _MOST_CONTENT_CHARS = 480
 
 def _shorten_fact(fact: Fact, share: int, size: int) -> str:
     """Shortens the text of a fact of `size` tokens to about `share`."""
-    if fact.kind == "todo":
+    if isinstance(fact, TodoList):
         return _shorten_todos(fact.text, len(fact.text) * share // size)
     return excerpt(fact.text, max(len(fact.text) * share // size - 20, MIN_SHOWN_CHARS))
 
 
 def _get_share(fact: Fact) -> float:
     """Returns how many twentieths of the section one fact may take."""
-    if fact.kind != "request":
+    if not isinstance(fact, Request):
         return 6
     return 8 if fact.live else 1
 
@@ -232,16 +241,17 @@ def _find_covered(pairs: Sequence[tuple[Fact, str]], words: Container[int] = ())
     requests = [
         fact
         for fact, line in pairs
-        if fact.kind == "request" and (fact.live or id(fact) in words) and line == render_line(fact, fact.text)
+        if isinstance(fact, Request) and (fact.live or id(fact) in words) and line == render_line(fact, fact.text)
     ]
-    rules = {normalize_key(fact.text): fact for fact, _ in pairs if fact.kind in _SAID_KINDS}
+    rules = {normalize_key(fact.text): fact for fact, _ in pairs if isinstance(fact, _SAID)}
     out: dict[int, int] = {}
     for fact, _ in pairs:
-        if fact.kind in _SAID_KINDS:
+        holder: Fact | None
+        if isinstance(fact, _SAID):
             holder = next(
                 (other for other in requests if other.position == fact.position and fact.text in other.text), None
             )
-        elif fact.kind == "request" and not fact.live and id(fact) not in words:
+        elif isinstance(fact, Request) and not fact.live and id(fact) not in words:
             holder = rules.get(normalize_key(fact.text))
             holder = None if holder is None or holder.position != fact.position else holder
         else:
@@ -267,14 +277,14 @@ def _choose_facts(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count)
 
     All changed files get a line before what was changed in any of them is told.
     """
-    last_change = max((number for number, (fact, _) in enumerate(ranked) if fact.content), default=-1)
-    changes = [pair for pair in ranked[: last_change + 1] if pair[0].content]
-    steps = [(fact, _render_path(fact) if fact.content else line) for fact, line in ranked[: last_change + 1]]
+    last_change = max((number for number, (fact, _) in enumerate(ranked) if _has_content(fact)), default=-1)
+    changes = [pair for pair in ranked[: last_change + 1] if _has_content(pair[0])]
+    steps = [(fact, _render_path(fact, line)) for fact, line in ranked[: last_change + 1]]
     steps += [*changes, *ranked[last_change + 1 :]]
     sizes = count([line + "\n" for _, line in steps]) if steps else []
     heading_sizes = count([heading.line + "\n" for heading in HEADINGS])
     remaining = budget - count([TITLE + "\n"])[0]
-    if any(fact.kind in WRITTEN_KINDS for fact, _ in ranked):
+    if any(isinstance(fact, ChangedFile) for fact, _ in ranked):
         remaining -= count([_render_more(len(ranked)) + "\n"])[0]
     chosen: dict[int, tuple[Fact, str]] = {}
     used: dict[int, int] = {}
@@ -289,9 +299,13 @@ def _choose_facts(ranked: Sequence[tuple[Fact, str]], budget: int, count: Count)
     return list(chosen.values())
 
 
-def _render_path(fact: Fact) -> str:
-    """Returns the line of a file without what was changed in it."""
-    return render_line(replace(fact, content=""), fact.text)
+def _has_content(fact: Fact) -> bool:
+    return isinstance(fact, ChangedFile) and bool(fact.content)
+
+
+def _render_path(fact: Fact, line: str) -> str:
+    """Returns the line of a file without what was changed in it, and that of any other fact."""
+    return render_line(replace(fact, content=""), fact.label) if isinstance(fact, ChangedFile) else line
 
 
 def _render_more(number: int) -> str:
@@ -315,7 +329,9 @@ def _render_section(chosen: Sequence[tuple[Fact, str]], order: _ReadingOrder) ->
         is_numbered = order.is_numbered and heading.kind == "request"
         lines.append(NUMBERED_HEADINGS[heading.live].line if is_numbered else heading.line)
         under[place].sort(key=lambda pair: (pair[0].order, order.places[id(pair[0])]))
-        lines.extend(add_number(fact, line) if is_numbered else line for fact, line in under[place])
+        lines.extend(
+            add_number(fact, line) if is_numbered and isinstance(fact, Request) else line for fact, line in under[place]
+        )
         if (unshown := order.files.get(place, 0) - len(under[place])) > 0:
             lines.append(_render_more(unshown))
     return "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tenfold.core.record.block import FactKind
+from tenfold.core.record.fact import FactKind
 
 TITLE = (
     "# Facts (found by code in the messages, long ones shortened; what is marked `tool:` quotes tool output: "
@@ -12,6 +12,8 @@ TITLE = (
 )
 RULES_TITLE = "# Rules of the user (word for word, long ones shortened; they hold until the user ends them)"
 """The first line of a section that holds nothing else: the user's words stand beside what facts may take."""
+NO_FACTS = f"{TITLE}\n- none"
+"""A section without facts. It holds the mark of the Block by which a view that is sent again is known."""
 TITLES = (
     TITLE,
     RULES_TITLE,

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from tenfold.compaction.facts.instructions import find_plan_steps
-from tenfold.core.record.block import Fact
+from tenfold.core.record.fact import ChangedFile, TodoList
 from tenfold.core.text.excerpts import excerpt, flatten
 from tenfold.core.text.language import CueName, has_in_any_language
 from tenfold.core.text.sentences import FENCE, split_sentences
@@ -34,7 +34,7 @@ _OLD_TEXT_KEYS = ("old_string", "oldText", "old_str", "old_content")
 _NEW_TEXT_KEYS = ("content", "contents", "file_text", "new_string", "newText", "new_str", "text", "new_content")
 
 
-def parse_tool_list(position: int, arguments: dict[str, object]) -> list[Fact]:
+def parse_tool_list(position: int, arguments: dict[str, object]) -> list[TodoList]:
     """Returns the list given to a to-do tool, one line an item: `[x]` done, `[~]` in progress, `[ ]` open."""
     items = next((arguments[name] for name in _LIST_KEYS if isinstance(arguments.get(name), list | str)), None)
     if isinstance(items, str):
@@ -65,7 +65,7 @@ def _get_mark(status: str) -> str:
     return "[-]" if lowered.startswith("cancel") else "[ ]"
 
 
-def parse_file_list(position: int, path: str, arguments: dict[str, object], *, is_whole_file: bool) -> list[Fact]:
+def parse_file_list(position: int, path: str, arguments: dict[str, object], *, is_whole_file: bool) -> list[TodoList]:
     """Returns the checkbox lines that a call wrote into a file. `is_whole_file` says that it wrote all of the file.
 
     Only a file that is a plan counts: its name says so, or the change ticks items. Anything else is a sample.
@@ -95,10 +95,10 @@ def parse_file_list(position: int, path: str, arguments: dict[str, object], *, i
         else:
             lines.append(line)
     facts = _build_facts(position, lines, f"{TODO_KEY}:{path}")
-    return facts if is_whole_file else [replace(fact, note="part") for fact in facts]
+    return facts if is_whole_file else [replace(fact, is_part=True) for fact in facts]
 
 
-def parse_text_list(position: int, text: str, *, user: bool) -> list[Fact]:
+def parse_text_list(position: int, text: str, *, user: bool) -> list[TodoList]:
     """Returns the checkbox list or numbered plan in a text that the user or the model wrote, without fenced lines.
 
     The line above the list has to call it a plan, except where the model wrote boxes.
@@ -109,15 +109,11 @@ def parse_text_list(position: int, text: str, *, user: bool) -> list[Fact]:
     names: tuple[CueName, ...] = ("planning",) if user else ("planning", "stepping")
     boxes = [number for number, line in enumerate(lines) if _CHECKBOX.match(line)]
     if len(boxes) >= 2 and (not user or _is_plan_above(lines, boxes[0], names)):
-        return _mark_speaker(_build_facts(position, [lines[number].strip() for number in boxes], TODO_KEY), user=user)
+        return _build_facts(position, [lines[number].strip() for number in boxes], TODO_KEY, user=user)
     steps = find_plan_steps("\n".join(lines))
     if not steps or not _is_plan_above(lines, lines.index(steps[0]), names):
         return []
-    return _mark_speaker(_build_facts(position, [line.strip() for line in steps], PLAN_KEY), user=user)
-
-
-def _mark_speaker(facts: list[Fact], *, user: bool) -> list[Fact]:
-    return [replace(fact, note="user") for fact in facts] if user else facts
+    return _build_facts(position, [line.strip() for line in steps], PLAN_KEY, user=user)
 
 
 def _is_plan_above(lines: list[str], number: int, names: Iterable[CueName]) -> bool:
@@ -130,12 +126,33 @@ def _is_plan_above(lines: list[str], number: int, names: Iterable[CueName]) -> b
     return any(has_in_any_language(name, sentence) for name in names)
 
 
-def merge_lists(older: Fact, newer: Fact) -> Fact:
+def fold_plans(plans: Iterable[TodoList], changes: Iterable[ChangedFile]) -> list[TodoList]:
+    """Returns the last state of each list. Live are the newest of the to-do lists, and a plan that is newer than all.
+
+    The plans are in order. A list in a deleted file is settled.
+    """
+    table: dict[str, TodoList] = {}
+    for plan in plans:
+        before = table.pop(plan.name, None) or _pop_parsed_list(table, plan)
+        table[plan.name] = merge_lists(before, plan) if before is not None else plan
+    deleted = {f"{TODO_KEY}:{file.text}" for file in changes if file.change == "deleted"}
+    lists = [plan for plan in table.values() if plan.name not in deleted]
+    newest = max((plan.position for plan in lists), default=None)
+    newest_todo = max((plan.position for plan in lists if plan.name.startswith(TODO_KEY)), default=None)
+
+    def is_live(plan: TodoList) -> bool:
+        last = newest_todo if plan.name.startswith(TODO_KEY) else newest
+        return plan.name not in deleted and plan.position == last
+
+    return [replace(plan, live=is_live(plan)) for plan in table.values()]
+
+
+def merge_lists(older: TodoList, newer: TodoList) -> TodoList:
     """Merges a changed part into a list: known items take the new mark, new items are added.
 
     A plan may repeat an item under several headings, ticked from the top: the first one with another mark is changed.
     """
-    if newer.note != "part":
+    if not newer.is_part:
         return newer
     lines = older.text.split("\n")
     lines_by_text: dict[str, list[int]] = {}
@@ -146,19 +163,20 @@ def merge_lists(older: Fact, newer: Fact) -> Fact:
         changed = next((at for at in same if lines[at] != line), None)
         if changed is not None:
             lines[changed] = line
-        elif not same or older.note == "part":  # the list is not known, so this is another item
+        elif not same or older.is_part:  # the list is not known, so this is another item
             same.append(len(lines))
             lines.append(line)
-    note = "part" if older.note == "part" else ""
-    return Fact(kind="todo", text="\n".join(_limit_items(lines)), key=newer.key, position=newer.position, note=note)
+    return TodoList("\n".join(_limit_items(lines)), newer.position, name=newer.name, is_part=older.is_part)
 
 
-def is_change_of(part: Fact, full_list: Fact | None) -> bool:
-    """Tells whether a change belongs to a list parsed from a section, which does not say what file the list was in."""
-    if part.note != "part" or full_list is None or not full_list.line:
-        return False
-    known = {_get_item_text(line) for line in full_list.text.split("\n")}
-    return any(_get_item_text(line) in known for line in part.text.split("\n"))
+def _pop_parsed_list(table: dict[str, TodoList], part: TodoList) -> TodoList | None:
+    """Removes and returns the list parsed from a section, which does not say its file, if it is the part's list."""
+    listed = table.get(TODO_KEY)
+    if not part.is_part or listed is None or not listed.line:
+        return None
+    known = {_get_item_text(line) for line in listed.text.split("\n")}
+    is_same = any(_get_item_text(line) in known for line in part.text.split("\n"))
+    return table.pop(TODO_KEY) if is_same else None
 
 
 def _get_item_text(line: str) -> str:
@@ -166,9 +184,9 @@ def _get_item_text(line: str) -> str:
     return flatten(match.group(2) if match else line).lower()
 
 
-def _build_facts(position: int, lines: list[str], key: str) -> list[Fact]:
+def _build_facts(position: int, lines: list[str], name: str, *, user: bool = False) -> list[TodoList]:
     text = "\n".join(excerpt(line, 300) for line in _limit_items(lines))
-    return [Fact(kind="todo", text=text, key=key, position=position)] if lines else []
+    return [TodoList(text, position, name=name, is_users=user)] if lines else []
 
 
 def _limit_items(lines: list[str]) -> list[str]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tenfold.compaction.facts.shell import FileEffect, can_hide_failure, is_read_only, is_search, is_test_run
 from tenfold.compaction.facts.tool_calls import ToolAction, Verb, find_command
-from tenfold.core.record.block import Fact
+from tenfold.core.record.fact import Failure
 from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten, normalize_key, strip_escapes
 from tenfold.core.text.json_text import decode_json
 from tenfold.core.text.memoize import memoize
@@ -201,7 +201,7 @@ class ToolOutcome(Struct, frozen=True):
     """
 
     note: str
-    errors: tuple[Fact, ...] = ()
+    errors: tuple[Failure, ...] = ()
 
 
 def find_exit_code(text: str) -> int | None:
@@ -272,9 +272,9 @@ def _judge_look(action: ToolAction, text: str, code: int | None, *, failed: bool
     return ToolOutcome(f"exit {code}" if code else "failed")
 
 
-def _build_errors(action: ToolAction, lines: Sequence[str], position: int, *, is_live: bool) -> tuple[Fact, ...]:
+def _build_errors(action: ToolAction, lines: Sequence[str], position: int, *, is_live: bool) -> tuple[Failure, ...]:
     lines = lines or (excerpt(flatten(action.label), 200),)
-    return tuple(Fact("error", line, normalize_key(line), position, is_live, action.source) for line in lines)
+    return tuple(Failure(line, position, is_live, source=action.source) for line in lines)
 
 
 def _is_open_question(action: ToolAction, text: str, code: int | None) -> bool:
@@ -400,7 +400,7 @@ def has_ended(note: str) -> bool:
     return not _UNFINISHED_NOTE.match(note)
 
 
-def is_refused(errors: Sequence[Fact], effect: FileEffect) -> bool:
+def is_refused(errors: Sequence[Failure], effect: FileEffect) -> bool:
     """Tells whether an error line says that the program could not do this to the file. `cp` names the file it reads."""
     names = [path.rpartition("/")[2] for path in (effect.path, effect.target) if path]
     messages = [fact.text for fact in errors if _FILE_TOOL_ERROR.match(fact.text)]

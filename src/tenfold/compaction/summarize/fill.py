@@ -15,10 +15,9 @@ from msgspec.structs import replace
 from tenfold.compaction.facts.extractor import extract_facts, merge_facts
 from tenfold.compaction.facts.file_footer import list_files, merge_file_lists
 from tenfold.compaction.facts.ledger import build_setting_facts
-from tenfold.compaction.facts.merge import WRITTEN_KINDS
 from tenfold.compaction.facts.parse import parse_claims, parse_facts
 from tenfold.compaction.facts.section import FactsSection, is_must_keep
-from tenfold.compaction.facts.section_headings import RULES_TITLE, TITLE
+from tenfold.compaction.facts.section_headings import NO_FACTS, RULES_TITLE, TITLE
 from tenfold.compaction.plan.draft import (
     SUMMARY,
     SUMMARY_OVERHEAD,
@@ -53,8 +52,6 @@ from tenfold.compaction.summarize.writer import (
 from tenfold.core.record.block import (
     NO_BATCHES,
     Batches,
-    Fact,
-    FactKind,
     FileLists,
     ModelCost,
     Replacement,
@@ -63,6 +60,7 @@ from tenfold.core.record.block import (
     add_costs,
 )
 from tenfold.core.record.entry import get_message
+from tenfold.core.record.fact import ChangedFile, Correction, Fact, FileRead, Request, Rule, TodoList
 from tenfold.core.record.message import Message, Text, get_text
 from tenfold.core.record.token_reading import Counted
 from tenfold.core.text.excerpts import Count, collapse_spaces, trim_lines, wrap_lines
@@ -121,7 +119,7 @@ def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
     covered = max(replaced_ends)  # with older Blocks' ranges, whose facts hold on
     filled = FilledPlan(
         (),
-        tuple(f for f in facts if f.position <= covered or f.kind in STATE_KINDS),
+        tuple(f for f in facts if f.position <= covered or isinstance(f, ChangedFile | TodoList)),  # the latest states
         supplied_details=request.supplied_details,
     )
     newest = max((p.first for p in plan.changed_pieces if p.summary_budget), default=-1)
@@ -173,13 +171,11 @@ def fill_plan(plan: Plan, request: FillRequest) -> Asking[FilledPlan]:
     )
 
 
-def _with_quoted_rules(facts: tuple[Fact, ...], rules: tuple[Fact, ...]) -> tuple[Fact, ...]:
+def _with_quoted_rules(facts: tuple[Fact, ...], rules: tuple[Rule, ...]) -> tuple[Fact, ...]:
     """Returns the facts with the rules that a text's model has quoted, in order."""
     return tuple(sorted((*facts, *rules), key=lambda fact: fact.order)) if rules else facts
 
 
-STATE_KINDS = WRITTEN_KINDS | {"todo"}
-"""Kinds whose latest fact sums up the earlier ones. It is carried even if the latest change is still in view."""
 MAX_CARRIED_MUST_KEEP, MAX_CARRIED_OTHERS = 300, 150
 """How many must-keep facts, and how many others, are kept beyond those that a Block shows: the newest. The Blocks of a
 path are read before a compaction, and the first may have summarized a whole session."""
@@ -234,13 +230,12 @@ def collect_facts(draft: Draft) -> tuple[Fact, ...]:
     if draft.view.open_step is not None:
         originals += [(p, m) for p, e in draft.view.open_step.entries if (m := get_message(e)) is not None]
     settings = build_setting_facts((at, draft.view.path.get_entry(at)) for at in draft.view.state.rule_settings)
-    known_lists = {fact.key: fact.position for fact in older if fact.kind == "todo" and fact.note != "part"}
+    known_lists = {fact.name: fact.position for fact in older if isinstance(fact, TodoList) and not fact.is_part}
     return merge_facts(older, (*extract_facts(originals, known_lists=known_lists), *settings))
 
 
 FOOTER_SHARE = 4
 """A footer takes at most a quarter of the summary's budget."""
-_LISTED_KINDS: frozenset[FactKind] = frozenset({"file_read", "file_modified", "file_created"})
 TEXT_SHARE = 4
 """A quarter of the budget is the text's, however many rules the user gave, where a summary without a text is none."""
 
@@ -302,8 +297,8 @@ def _write_text(
     build = partial(build_section, plan, count=request.count)
     with_story = plan.goal.fills_room  # other policies give all kinds of facts their share before the text
     words = plan.goal.words_budget
-    first = tuple(f for f in facts if not with_story or is_must_keep(f) or (words and f.kind == "request"))
-    held = tuple(fact for fact in first if fact.live and fact.kind in ("rule", "correction"))
+    first = tuple(f for f in facts if not with_story or is_must_keep(f) or (words and isinstance(f, Request)))
+    held: tuple[Fact, ...] = tuple(fact for fact in first if fact.live and isinstance(fact, Rule | Correction))
     text_room = room // (2 if with_story else TEXT_SHARE)
     rules = build(held, budget=room - text_room)  # they hold, so they come before the text
     largest: int = plan.goal.facts_budget
@@ -340,7 +335,11 @@ def _split_at_footer(facts: Sequence[Fact], footer: Footer) -> tuple[tuple[Fact,
     """Splits facts into those that the footer tells, and all others. It does not tell deletions and renames apart."""
 
     def is_listed(fact: Fact) -> bool:
-        return fact.kind in _LISTED_KINDS and fact.text in footer.paths
+        match fact:
+            case FileRead() | ChangedFile(change="modified" | "created"):
+                return fact.text in footer.paths
+            case _:
+                return False
 
     return tuple(f for f in facts if is_listed(f)), tuple(f for f in facts if not is_listed(f))
 
@@ -398,6 +397,9 @@ def _place_text(
     written: SummaryResult,
 ) -> tuple[Replacement, SummaryResult]:
     """Puts the text and the section into the replacement, within its allotment."""
+    is_of_text = piece.kind in get_text_kinds(request.writer)
+    if section is not None and not (section.text or is_of_text) and plan.goal.fills_room:
+        section = replace(section, text=NO_FACTS)
     facts = section.text if section else ""
     build = partial(_build_piece_message, plan, piece, request, section)
     message, size = build(written.text)
@@ -420,7 +422,7 @@ def _place_text(
             f"({len(piece.get_visible_messages()) - len(replacement.shown_items) + 1:,} messages are not shown here)"
         )
         message, size = (placeholder, placeholder_size) if placeholder_size <= piece.summary_budget else (message, size)
-    if piece.kind in get_text_kinds(request.writer) or facts:
+    if is_of_text or (facts and size <= piece.summary_budget):
         return _with_item(replacement, at, Substitute(message), size), written
     shown_items, sizes = list(replacement.shown_items), list(replacement.sizes)
     del shown_items[at], sizes[at]  # all facts are in view anyway: show no empty section

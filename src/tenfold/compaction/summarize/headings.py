@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from tenfold.compaction.facts.fact_lines import render_fact_line
-from tenfold.compaction.facts.merge import WRITTEN_KINDS
-from tenfold.core.record.block import Fact, FactKind
+from tenfold.core.record.fact import CHANGE_KINDS, Fact, FactKind
 from tenfold.core.text.excerpts import Count
 
 BRANCH_HEADINGS = ("## Goal", "## Constraints & Preferences", "## Progress", "## Key Decisions", "## Next Steps")
@@ -20,9 +19,9 @@ HEADING_KINDS: Mapping[str, frozenset[FactKind]] = MappingProxyType(
     {
         **dict.fromkeys(("## Goal", "## Original Request", "## Task State"), frozenset({"request"})),
         **dict.fromkeys(("## Constraints & Preferences", "## User Guidance"), frozenset({"rule", "correction"})),
-        **dict.fromkeys(("## Progress", "## Early Progress", "## Current State"), WRITTEN_KINDS),
+        **dict.fromkeys(("## Progress", "## Early Progress", "## Current State"), CHANGE_KINDS),
         **dict.fromkeys(("## Next Steps", "## Exact Next Steps"), frozenset({"todo"})),
-        "## Files": WRITTEN_KINDS | {"file_read"},
+        "## Files": CHANGE_KINDS | {"file_read"},
         "## Tool History": frozenset({"command"}),
         "## Errors": frozenset({"error"}),
         **dict.fromkeys(("## Key Decisions", "## Decisions", "## Context & Decisions"), frozenset[FactKind]()),

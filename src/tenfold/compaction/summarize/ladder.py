@@ -12,7 +12,8 @@ from tenfold.compaction.summarize.headings import BRANCH_HEADINGS
 from tenfold.compaction.summarize.transcript import TranscriptStyle
 from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import DEFAULT_TIMEOUT, DEFAULT_TRIES, Answer, Ask, Effort
-from tenfold.core.record.block import NO_BATCHES, Batches, Fact, ModelCost, Rung
+from tenfold.core.record.block import NO_BATCHES, Batches, ModelCost, Rung
+from tenfold.core.record.fact import Fact, Rule
 from tenfold.core.record.message import Message
 
 OnFailure = Literal["ladder", "keep_stages", "abort"]
@@ -179,7 +180,7 @@ class SummaryResult(Struct, frozen=True):
     spent: ModelCost = ModelCost()
     failure: str = ""
     batches: Batches = NO_BATCHES
-    rules: tuple[Fact, ...] = ()
+    rules: tuple[Rule, ...] = ()
 
     def reject(self) -> SummaryResult:
         """Returns the result as a failure. Its notes say why no model's text may be used."""

@@ -14,7 +14,8 @@ from decimal import Decimal
 from functools import cached_property
 
 from tenfold.compaction.facts.tool_calls import interpret_call
-from tenfold.core.record.block import Fact, Replacement, Substitute
+from tenfold.core.record.block import Replacement, Substitute
+from tenfold.core.record.fact import ChangedFile, Fact
 from tenfold.core.record.message import Message, Thinking, get_text, get_tool_calls
 from tenfold.core.text.excerpts import collapse_spaces, has_words, strip_escapes
 
@@ -276,5 +277,6 @@ def build_source(
             if "\\u" in arguments:  # as some programs write all but ASCII
                 arguments = "\n".join(map(str, interpret_call(call).arguments.values())) or arguments
             texts.append(f"{call.name}\n{arguments}")
-    texts += [f"{fact.text}\n{fact.content}" for fact in facts]
+    texts += [fact.label for fact in facts]
+    texts += [fact.content for fact in facts if isinstance(fact, ChangedFile)]
     return SourceText(strip_escapes("\n".join(texts)))

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from tenfold.compaction.facts.current_request import get_user_words
-from tenfold.compaction.facts.instructions import MAX_RULE_CHARS, QUOTED
+from tenfold.compaction.facts.instructions import MAX_RULE_CHARS
 from tenfold.compaction.facts.user_words import MASK, mask_introduced, mask_pasted
-from tenfold.core.record.block import Fact
+from tenfold.core.record.fact import Correction, Fact, Remark, Rule
 from tenfold.core.record.message import Message
 from tenfold.core.text.excerpts import collapse_spaces, normalize_key
 from tenfold.core.text.language import detect_language
@@ -53,15 +53,15 @@ def split_quotations(text: str) -> tuple[str, tuple[Quotation, ...]]:
 
 def find_quoted_rules(
     quotations: Iterable[Quotation], items: Sequence[tuple[int, Message]], facts: Sequence[Fact]
-) -> tuple[tuple[Fact, ...], int]:
+) -> tuple[tuple[Rule, ...], int]:
     """Returns the rules that the quotations lead to, and how many quotations the user's own words do not hold.
 
     Of several messages that hold one, the message that it names counts, else the newest. What the `facts` have
     already, in force or ended, is no new rule.
     """
     said = [(position, words) for position, message in reversed(items) if (words := get_user_words(message))]
-    known = [(normalize_key(f.text), f.live) for f in facts if f.kind in ("rule", "correction", "remark")]
-    rules: dict[str, Fact] = {}
+    known = [(normalize_key(f.text), f.live) for f in facts if isinstance(f, Rule | Correction | Remark)]
+    rules: dict[str, Rule] = {}
     missing = 0
     for quotation in quotations:
         pattern = _compile_words(quotation.words)
@@ -71,7 +71,7 @@ def find_quoted_rules(
         key = normalize_key(text)
         missing += not text
         if text and not any(key in each or (not is_live and each in key) for each, is_live in known):
-            rules[key] = Fact("rule", text, key, position, note=QUOTED)
+            rules[key] = Rule(text, position, effect="quotes")
     return tuple(sorted(rules.values(), key=lambda fact: fact.order)), missing
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from tenfold.compaction.facts.fact_lines import render_line
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.facts.section_headings import HEADING_BY_LINE, HEADING_INDEX, HEADINGS, TITLE, split_at_title
 from tenfold.compaction.summarize.asking import clean_text
-from tenfold.core.record.block import Fact
+from tenfold.core.record.fact import ChangedFile, Fact, TodoList
 from tenfold.core.text.excerpts import ENDS_MARK, collapse_spaces, excerpt
 from tenfold.core.text.redaction import redact
 
@@ -63,7 +65,7 @@ def _read_back(facts: Sequence[Fact]) -> _Known:
         place = HEADING_INDEX.get((fact.kind, fact.live))
         if place is not None:
             heading = HEADINGS[place].line
-            (*_, line) = _parse(heading, render_line(fact, fact.text, len(fact.content) + 1))
+            (*_, line) = _parse(heading, render_line(fact, fact.label, 1_000_000))
             known.setdefault(heading, []).append((fact, line))
     return known
 
@@ -82,11 +84,13 @@ def _is_known(heading: str, item: str, known: _Known) -> bool:
 
 def _is_line_of(line: Fact, fact: Fact, whole: Fact) -> bool:
     """Tells whether a parsed line says what a fact says, or an excerpt of it. `whole` is parsed of its line in full."""
-    if line.note != whole.note or not _is_part(line.content, whole.content):
-        return False
-    if line.text == whole.text:
+    if isinstance(line, ChangedFile) and isinstance(whole, ChangedFile):
+        return _is_part(line.content, whole.content) and line == replace(whole, content=line.content)
+    if line == whole:
         return True
-    if fact.kind == "todo":
+    if line != replace(whole, text=line.text):
+        return False
+    if isinstance(fact, TodoList):
         return _is_shortened_list(line.text, whole.text)
     mark = ENDS_MARK.search(line.text)
     if mark is None or not whole.text.startswith(line.text[: mark.start()]):

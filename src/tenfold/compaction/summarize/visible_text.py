@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tenfold.compaction.facts.file_changes import find_changed_files
-from tenfold.compaction.facts.merge import WRITTEN_KINDS
 from tenfold.compaction.facts.parse import get_text_before_facts, without_section
 from tenfold.compaction.facts.section import FactsSection, is_must_keep, render_facts
 from tenfold.compaction.facts.section_headings import split_at_title
@@ -13,8 +12,9 @@ from tenfold.compaction.plan.draft import UNWRITTEN_SUMMARY
 from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.compaction.summarize.reserved_marks import NOTES_FRAME
-from tenfold.core.record.block import Block, BlockPart, Fact, FactKind, Replacement, ShownItem, Substitute
+from tenfold.core.record.block import Block, BlockPart, Replacement, ShownItem, Substitute
 from tenfold.core.record.entry import get_message
+from tenfold.core.record.fact import ChangedFile, Correction, Fact, Remark, Request, Rule
 from tenfold.core.record.message import Message, Text, get_text, get_tool_calls
 from tenfold.core.text.excerpts import ENDS_MARK, Count, collapse_spaces, has_words
 from tenfold.core.view.fold import View
@@ -107,7 +107,7 @@ _BEGINNING_CHARS = 80
 """Where so much of a request is in view, it is there as a whole or by head and tail."""
 
 
-_USERS_KINDS: frozenset[FactKind] = frozenset({"request", "rule", "correction", "remark"})
+_USERS = (Request, Rule, Correction, Remark)
 """What only the user's own words show, or an earlier summary's: the same words in a tool's output do not."""
 
 
@@ -123,10 +123,10 @@ def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Coun
     text = f"{in_view} {told}"
 
     def is_visible(fact: Fact) -> bool:
-        if fact.kind in WRITTEN_KINDS:  # a path that is merely mentioned says nothing of a change
-            return fact.key in changed_files and is_fact_in(fact, in_view)
-        if fact.kind in _USERS_KINDS and fact.live:
-            is_excerpted = fact.kind == "request" and collapse_spaces(fact.text)[:_BEGINNING_CHARS] in users_words
+        if isinstance(fact, ChangedFile):  # a path that is merely mentioned says nothing of a change
+            return fact.text in changed_files and is_fact_in(fact, in_view)
+        if isinstance(fact, _USERS) and fact.live:
+            is_excerpted = isinstance(fact, Request) and collapse_spaces(fact.text)[:_BEGINNING_CHARS] in users_words
             return is_excerpted or is_fact_in(fact, users_words)
         return is_fact_in(fact, in_view if is_must_keep(fact) else text)
 
@@ -142,7 +142,7 @@ def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Coun
 
 def is_fact_in(fact: Fact, text: str) -> bool:
     """Tells whether a fact is in a text that has single spaces; of a shortened fact, whether all its parts are."""
-    head, *rest = ENDS_MARK.split(collapse_spaces(fact.text))
+    head, *rest = ENDS_MARK.split(collapse_spaces(fact.label))
     return has_words(head, text) if not rest else all(part in text for part in (head, *rest))
 
 

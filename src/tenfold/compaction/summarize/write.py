@@ -43,7 +43,8 @@ from tenfold.compaction.summarize.reserved_marks import NOTES_FRAME
 from tenfold.compaction.summarize.story import write_story
 from tenfold.compaction.summarize.transcript import render_transcript, split_messages
 from tenfold.core.record.ask import SummaryAsk
-from tenfold.core.record.block import Fact, ModelCost, Rung, add_costs
+from tenfold.core.record.block import ModelCost, Rung, add_costs
+from tenfold.core.record.fact import Rule
 from tenfold.core.text.excerpts import Count
 
 __all__ = ["SummaryResult", "SummarySettings", "SummaryTask", "clean_text", "write_summary"]
@@ -80,7 +81,7 @@ def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) ->
     chunks = split_messages(task.items, budget=budget, max_chunks=settings.chunks, count=count, style=settings.style)
     notes: list[str] = [describe_left_out(chunks.left_out, budget)] if chunks.left_out else []
     spent, current = ModelCost(), task
-    rules: tuple[Fact, ...] = ()
+    rules: tuple[Rule, ...] = ()
     rung: Rung = "model"
     for number, piece in enumerate(chunks.chunks):
         current = replace(task if not number else replace(current, parts=()), items=piece)

@@ -18,7 +18,8 @@ from tenfold.compaction.summarize.ladder import Asking, SummaryResult, SummarySe
 from tenfold.compaction.summarize.visible_text import get_shown_positions
 from tenfold.compaction.summarize.write import write_summary
 from tenfold.core.record.ask import Answer, Ask
-from tenfold.core.record.block import Block, Fact, FileLists
+from tenfold.core.record.block import Block, FileLists
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import Message
 from tenfold.core.text.excerpts import Count
 from tenfold.core.view.fold import View

@@ -13,8 +13,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.core.record.block import MUST_KEEP, FileLists, ModelCost, Receipt, Run
+from tenfold.core.record.block import FileLists, ModelCost, Receipt, Run
 from tenfold.core.record.entry import Entry
+from tenfold.core.record.fact import MUST_KEEP
 from tenfold.core.record.token_reading import Counted, Reading, Tokens
 
 DEFAULT_TIMEOUT = 120.0

@@ -11,23 +11,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tenfold.core.record.fact import BlankFact, Fact, StoredFact
 from tenfold.core.record.message import Message
 from tenfold.core.record.token_reading import NO_TOKENS, Counted, ProviderTokens, Tokens
 
 Rung = Literal["model", "stricter", "next_model", "extractive", "mechanical", "none"]
-FactKind = Literal[
-    "request", "rule", "correction", "remark", "file_read", "file_modified", "file_created", "file_deleted",
-    "file_renamed", "command", "error", "todo", "claimed", "name", "identifier", "decision", "value",
-]  # fmt: skip
-RETIRED: frozenset[FactKind] = frozenset(("name", "identifier", "decision", "value"))
-"""The kinds of facts that only Blocks of versions before 0.4 hold. They are read over."""
-MUST_KEEP: frozenset[FactKind] = frozenset(
-    (
-        "request", "rule", "correction", "remark", "claimed", "error", "todo",
-        "file_modified", "file_created", "file_deleted", "file_renamed",
-    )
-)  # fmt: skip
-"""The kinds of facts that every compaction must keep in view. Settled facts are exempt: see `Fact.live`."""
 
 
 class Run(Struct, frozen=True, tag="run", array_like=True):
@@ -92,31 +80,6 @@ class Replacement(
     reason: str = ""
 
 
-class Fact(Struct, frozen=True, omit_defaults=True, rename={"position": "at"}):
-    """One piece of information that code, not a model, extracted from a range.
-
-    `text` is the fact as it is shown. Two facts of the same kind with the same `key` (a path, a command, a normalised
-    name) are the same fact, and the later one wins. `position` is that of the entry it came from. `live` is False for
-    settled facts (a resolved error, an earlier request), which need not be kept. A fact read from a summary has the
-    summary's position and a `line` from 1; `line` is 0 for a fact read from a message. `content` says what was changed
-    in a file, one line for each change, the newest last.
-    """
-
-    kind: FactKind
-    text: str
-    key: str
-    position: int
-    live: bool = True
-    note: str = ""
-    line: int = 0
-    content: str = ""
-
-    @property
-    def order(self) -> tuple[int, int]:
-        """Sort key: the later the fact was last seen, the larger."""
-        return self.position, self.line
-
-
 class FactRef(Struct, frozen=True, array_like=True):
     """Names the `index`-th fact of the Block at position `block`."""
 
@@ -127,7 +90,7 @@ class FactRef(Struct, frozen=True, array_like=True):
 def fold_facts(blocks: Iterable[tuple[int, Block]]) -> dict[FactRef, Fact]:
     """Folds the facts of the live Blocks of a path, given with their positions, oldest first: those that hold.
 
-    What a purge has blanked and what is `RETIRED` is left out.
+    What a purge has blanked is left out.
     """
     held: dict[FactRef, Fact] = {}
     for position, block in blocks:
@@ -135,8 +98,9 @@ def fold_facts(blocks: Iterable[tuple[int, Block]]) -> dict[FactRef, Fact]:
             held.clear()
         for ref in block.ended_facts or ():
             held.pop(ref, None)
-        found = {FactRef(position, index): fact for index, fact in enumerate(block.facts)}
-        held.update((ref, fact) for ref, fact in found.items() if fact.text and fact.kind not in RETIRED)
+        for index, fact in enumerate(block.facts):
+            if not isinstance(fact, BlankFact):
+                held[FactRef(position, index)] = fact
     return held
 
 
@@ -326,7 +290,7 @@ class Block(
     policy: str
     counter: str
     replacements: tuple[Replacement, ...]
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[StoredFact, ...] = ()
     rung: Rung = "none"
     previous_block: str | None = None
     reason: str = ""

@@ -13,12 +13,13 @@ from collections.abc import Callable
 import msgspec
 
 from tenfold.core.record.entry import Entry, Tombstone
+from tenfold.core.record.upgrades import convert_facts
 from tenfold.errors import RecordError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder: msgspec.msgpack.Decoder[Entry] = msgspec.msgpack.Decoder(Entry)
-_UPGRADES: dict[int, Callable[[bytes], bytes]] = {}
+_UPGRADES: dict[int, Callable[[bytes], bytes]] = {1: convert_facts}
 _VERSION_BYTE = bytes([SCHEMA_VERSION])
 
 
@@ -32,14 +33,13 @@ def decode_entry(data: bytes) -> Entry:
     if not data:
         raise RecordError("empty record: the store holds a row without a body; run `tenfold verify`")
     version, body = data[0], data[1:]
-    while version < SCHEMA_VERSION and version in _UPGRADES:
-        body = _UPGRADES[version](body)
-        version += 1
-    if version != SCHEMA_VERSION:
+    if version != SCHEMA_VERSION and version not in _UPGRADES:
         raise RecordError(
             f"record schema {version} is not one this release reads (up to {SCHEMA_VERSION}); upgrade tenfold"
         )
     try:
+        for earlier in range(version, SCHEMA_VERSION):
+            body = _UPGRADES[earlier](body)
         return _decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
         raise RecordError(f"a stored record does not validate: {exc}; run `tenfold verify`") from exc

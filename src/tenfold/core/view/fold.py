@@ -18,7 +18,6 @@ from tenfold.core.record.block import (
     OWN_BLOCK,
     Block,
     BlockPart,
-    Fact,
     KeptOriginal,
     RangeRef,
     Replacement,
@@ -27,6 +26,7 @@ from tenfold.core.record.block import (
     fold_facts,
 )
 from tenfold.core.record.entry import Attempt, Entry, Pin, Retraction, get_message, is_rule_setting
+from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import Message
 from tenfold.core.view.path import Path
 from tenfold.core.view.units import (
