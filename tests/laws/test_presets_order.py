@@ -164,7 +164,7 @@ def test_a_cancelled_task_and_an_undo_meanwhile_leave_no_block(name: str) -> Non
     session.append(*presets.build_work(0, 8_000))
     assert session.compact(build_target_call(session, 40)).status == "compacted"
     session.append(*presets.build_work(100, 8_000))
-    call = build_target_call(session, 30)
+    call = build_target_call(session, 25)
     before, held = encode_view(session), read_entries(session)
 
     async def cancel_task() -> None:

@@ -19,6 +19,8 @@ from tenfold.core.text.excerpts import ENDS_MARK, collapse_spaces, excerpt
 from tenfold.core.text.redaction import redact
 
 _MORE = re.compile(r"- \(\d+ more\)")
+_ANY_LENGTH = 1_000_000
+"""More characters than what is kept of the changes of a file."""
 _HIDDEN_TODOS = re.compile(r"\(\d+ done and \d+ open items not shown\)")
 
 
@@ -65,7 +67,7 @@ def _read_back(facts: Sequence[Fact]) -> _Known:
         place = HEADING_INDEX.get((fact.kind, fact.live))
         if place is not None:
             heading = HEADINGS[place].line
-            (*_, line) = _parse(heading, render_line(fact, fact.label, 1_000_000))
+            (*_, line) = _parse(heading, render_line(fact, fact.label, _ANY_LENGTH))
             known.setdefault(heading, []).append((fact, line))
     return known
 
