@@ -19,7 +19,8 @@ from tenfold.compaction.facts.section_headings import TITLE
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.ask import Answer, SummaryAsk
-from tenfold.core.record.block import FactKind, ModelCost
+from tenfold.core.record.block import ModelCost
+from tenfold.core.record.fact import FactKind
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_text
 from tenfold.core.text.excerpts import collapse_spaces
 from tenfold.formats import read_data, render_sessions
