@@ -42,6 +42,12 @@ def test_the_ledger_says_what_holds_and_what_became_of_the_rest() -> None:
     assert ("Fix the build.", "done") in requests
 
 
+def test_of_many_amounts_for_the_same_the_newest_holds() -> None:
+    later = [f"The limit for travel costs is now {amount} euros." for amount in (400, 500, 600, 700)]
+    session = open_talk("The limit for travel costs is always 300 euros.", *later)
+    assert [each.text for each in session.read_instructions() if each.is_rule] == later[-1:]
+
+
 def test_an_added_rule_is_shown_after_every_compaction_and_a_dropped_one_no_more() -> None:
     session = open_session(make_work(12))
     session.add_rule("Keep every file in ASCII.")
