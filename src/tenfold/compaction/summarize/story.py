@@ -51,9 +51,9 @@ def write_story(
 ) -> str:
     """Writes the messages, and earlier summaries before them, in at most `budget` tokens. "" if nothing fits.
 
-    Of the user's messages at the positions in `kept`, which stay in view, only the place is told, and the text there if
-    the view leaves that out. The user's sentences
-    that `told` holds are left out, and of what else it says each term counts as told once.
+    The user's messages at the positions in `kept` stay in view: only their place is told, and the text given there,
+    which the view leaves out. The user's sentences that `told` holds are left out, and each term that it holds counts
+    as told.
     """
     narrative = [_mark_kept(item, kept) for item in build_items(items)]
     mended = _find_mended(narrative)
@@ -132,31 +132,30 @@ def _split_earlier(texts: Sequence[str], mended: Mapping[str, int]) -> Iterator[
 def _split_items(
     narrative: Sequence[NarrativeItem], told: str, mended: Mapping[str, int], hidden: Container[int]
 ) -> Iterator[Passage]:
-    """Splits each item. Parents are counted from the first passage of the item, and made absolute by the caller.
+    """Splits each item into passages: what was said, what the user passed on, and the calls.
 
-    Of an item whose position is in `hidden`, only the part is split that an excerpt in view leaves out. Besides what it
-    demands, it is worth telling as far as the work comes back to it.
+    The user's sentences that `told` holds are left out. Of an item whose position is in `hidden`, the text is what an
+    excerpt in view leaves out: it is worth telling as far as the work comes back to it.
     """
     answers = _find_answers(narrative)
     told = collapse_spaces(told)
     for number, item in enumerate(narrative):
         kinds = _get_sentence_kinds(item, is_answer=number in answers)
         own, pasted = _split_words(item)
-        sentences = list(_split_text(own))
         lines_said = "".join(f"{line.rstrip()}\n" for line in item.text.split("\n")) if item.speaker == "user" else ""
-        for place, piece in enumerate(sentences):
-            sentence = piece.text
-            if item.speaker == "user" and _is_told(sentence, lines_said, told):
-                continue
-            kind = PassageKind.HEAD if piece.is_head else kinds[min(place, 1)]
+        factor = _ANSWER_FACTOR if number in answers else _USER_FACTOR if item.speaker == "user" else 1.0
+        for place, piece in enumerate(_split_text(own)):
+            kind = kinds[min(place, 1)]
             if piece.is_head:
-                pass
-            elif item.speaker == "user" and item.first in hidden:
-                kind = PassageKind.PASTED
-            elif item.speaker == "user" and sentence.endswith(_QUESTION_MARKS):
-                kind = PassageKind.QUESTION
-            factor = _ANSWER_FACTOR if number in answers else _USER_FACTOR if item.speaker == "user" else 1.0
-            yield Passage(number, sentence, kind, NEWEST_HEAD if piece.is_item else None, factor)
+                kind = PassageKind.HEAD
+            elif item.speaker == "user":
+                if _is_told(piece.text, lines_said, told):
+                    continue
+                if item.first in hidden:
+                    kind = PassageKind.PASTED
+                elif piece.text.endswith(_QUESTION_MARKS):
+                    kind = PassageKind.QUESTION
+            yield Passage(number, piece.text, kind, NEWEST_HEAD if piece.is_item else None, factor)
         for piece in _split_text(pasted):
             kind = PassageKind.HEAD if piece.is_head else PassageKind.PASTED
             yield Passage(number, piece.text, kind, NEWEST_HEAD if piece.is_item else None)
