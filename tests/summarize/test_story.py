@@ -289,3 +289,13 @@ def test_markdown_goes_and_patterns_and_numbers_stay(line: str, plain: str) -> N
     assert strip_markdown(line) == plain
     told = write_story([(0, make_answer(f"{line} today."))], budget=200, count=estimate_tokens)
     assert f"{plain} today." in told
+
+
+def test_an_item_is_told_with_its_own_head_also_where_the_facts_hold_that() -> None:
+    head, item = "These hold for each of the mails:", "The name of the street stands first, the town second."
+    history = [
+        make_answer("The shops that are open:\n- Vismarkt 12, until nine in the evening, with parking"),
+        make_user(f"{head}\n- {item}"),
+    ]
+    told = write_story(list(enumerate(history)), budget=1_000, count=estimate_tokens, told=f"- {head}")
+    assert told.endswith(f"User: {head} {item}")
