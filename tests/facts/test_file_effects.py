@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tenfold.compaction.facts.extractor import merge_facts
+from tenfold.compaction.facts.parse import parse_claims
+from tenfold.compaction.facts.section_headings import HEADINGS, TITLE
 from tenfold.compaction.facts.shell import find_file_effects, get_program, is_read_only, normalize_command
 from tenfold.core.record.fact import ChangedFile, Fact, FileRead
 from tenfold.core.record.message import Message, Text
@@ -335,3 +337,10 @@ def test_an_absolute_path_is_renamed_back_by_a_relative_one() -> None:
     steps = [*make_run("git mv /r/src/store.py /r/src/storage.py", "")]
     back = " rename src/{storage.py => store.py} (100%)\n"
     assert get_states(*steps, *make_run("git revert HEAD", back)) == {}
+
+
+def test_a_claimed_rename_without_an_old_path_moves_nothing() -> None:
+    heading = next(each.line for each in HEADINGS if each.kind == "file_renamed")
+    claimed = parse_claims(f"{TITLE}\n{heading}\n- notes.md", position=9)
+    merged = merge_facts([ChangedFile("/a/b.py", 1), FileRead("/c/d.py", 2)], claimed)
+    assert {fact.text for fact in merged} == {"/a/b.py", "/c/d.py", "notes.md"}

@@ -299,3 +299,24 @@ def test_an_item_is_told_with_its_own_head_also_where_the_facts_hold_that() -> N
     ]
     told = write_story(list(enumerate(history)), budget=1_000, count=estimate_tokens, told=f"- {head}")
     assert told.endswith(f"User: {head} {item}")
+
+
+def test_of_earlier_summaries_alone_what_says_the_most_is_told() -> None:
+    lines = ["[1] Assistant: fine fine fine fine."] * 5
+    moved = "[2] Assistant: The database moved to 10.2.3.4, invoice INV-2231 says so."
+    told = write_story([], budget=40, count=estimate_tokens, earlier=["\n".join([*lines, moved])])
+    assert moved in told
+
+
+def test_a_secret_of_several_lines_is_redacted_as_a_whole() -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEpAIBAAKCAQEA7bq9vS\n" * 6 + "-----END RSA PRIVATE KEY-----"
+    told = write_story([(0, make_user(f"This is the key:\n{key}\nKeep it."))], budget=1_000, count=estimate_tokens)
+    assert "MIIEpAIBAAKCAQEA7bq9vS" not in told
+
+
+def test_an_output_belongs_to_the_command_also_where_a_reminder_stands_between() -> None:
+    reminder = Message("user", (Text("[step] ls -> ok, 3 characters"),), "harness")
+    output = Message("user", (Text("3 passed"),), "tool")
+    talk = [make_user("Run the tests."), make_answer("I do.\n```bash\nmake test\n```"), reminder, output]
+    told = write_story(list(enumerate(talk)), budget=1_000, count=estimate_tokens)
+    assert "[1] Assistant: I do.\n  - make test" in told

@@ -18,6 +18,7 @@ from tenfold.compaction.engine.compact import Effects
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.facts.extractor import extract_facts, merge_facts
 from tenfold.compaction.facts.parse import get_text_before_facts, parse_facts
+from tenfold.compaction.facts.redacted_messages import redact_message
 from tenfold.compaction.facts.section import render_facts
 from tenfold.compaction.summarize.fill import build_summary_message
 from tenfold.compaction.summarize.ladder import SummaryResult
@@ -127,6 +128,7 @@ def select_messages(entries: BranchEntries, *, budget: int, policy: Policy) -> t
         for p, e in entries
         if e.id not in retracted and (m := _get_branch_message(e)) is not None and m.role != "tool"
     ]
+    candidates = [(position, entry, redact_message(message)) for position, entry, message in candidates]
     weights = measure_messages([m for _, _, m in candidates], policy.counter)
     newest: list[tuple[int, Message]] = []
     total = NO_TOKENS

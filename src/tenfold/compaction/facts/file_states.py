@@ -114,6 +114,8 @@ def _apply_rename(table: _FileTable, fact: ChangedFile) -> ChangedFile:
 
     A file that was renamed before keeps its first name. One that gets it back is not renamed, at most changed.
     """
+    if not fact.old_path:  # a text that nobody vouches for may leave it out
+        return fact
     before = table.pop_change(fact.old_path)
     table.pop(("read", fact.old_path), None)
     for slot in table.list_inside(fact.old_path):
@@ -126,7 +128,7 @@ def _apply_rename(table: _FileTable, fact: ChangedFile) -> ChangedFile:
         return replace(fact, is_edited=True, content=content)
     if before.old_path != fact.text:
         return replace(fact, old_path=before.old_path, is_edited=before.is_edited, content=content)
-    return ChangedFile(fact.text, fact.position, before.is_edited, content=content)
+    return ChangedFile(fact.text, fact.position, live=before.is_edited, content=content)
 
 
 def _combine_states(before: ChangedFile | None, fact: ChangedFile) -> ChangedFile:

@@ -164,8 +164,8 @@ def _parse_change(heading: SectionHeading, item: str, position: int) -> ChangedF
     item, note = _split_note(item)
     old_path, _, path = item.rpartition(" -> ")
     change = _CHANGES[heading.kind]
-    if change != "renamed":
-        old_path, path = "", item
+    if change != "renamed" or not old_path:
+        change, old_path, path = "modified" if change == "renamed" else change, "", item
     return ChangedFile(
         path,
         position,

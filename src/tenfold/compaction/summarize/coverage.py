@@ -73,9 +73,9 @@ _TALKATIVE_KINDS = frozenset({PassageKind.USER, PassageKind.SENTENCE})
 class Passage(Struct, frozen=True):
     """A piece of text that is told whole or not at all.
 
-    `item` is the index of its narrative item. `parent` is the index of the passage that must be told with it: a line of
-    a result needs its call, a row of a table its head. `factor` scales its value. `lines` says of a call how many lines
-    of its output compete.
+    `item` is the index of its narrative item. `parent` says which passage must be told with it: a line of a result
+    needs its call, a row of a table its head. `factor` scales its value. `lines` says of a call how many lines of its
+    output compete.
     """
 
     item: int
@@ -97,7 +97,7 @@ class PassageChoice:
         sizes = count([p.text for p in passages]) if passages else []
         joints = [_JOINT_TOKENS + _GAP_TOKENS * (p.lines > 0) for p in passages]
         self._sizes = [size + joint for size, joint in zip(sizes, joints, strict=True)]
-        self._unit = math.log(2 + max((passage.item for passage in passages), default=0))
+        self._unit = math.log(1 + _count_items(passages))
         self._told = set(split_terms(told))
         self._begun: Counter[int] = Counter()
         lengths = [min(1.0, len(terms) / _FULL_LENGTH) for terms in weights]
@@ -158,10 +158,18 @@ class PassageChoice:
         return (gain + base) * self._passages[index].factor / self._get_cost(index)
 
 
+def _count_items(passages: Sequence[Passage]) -> int:
+    """Counts the items that passages come from, or the lines of earlier summaries where those are more."""
+    items = 1 + max((passage.item for passage in passages), default=0)
+    return max(items, sum(passage.item == EARLIER_ITEM for passage in passages))
+
+
 def _find_parents(passages: Sequence[Passage]) -> list[int | None]:
     out: list[int | None] = []
     newest: dict[int | None, int] = {}
     for index, passage in enumerate(passages):
+        if index and passages[index - 1].item != passage.item:
+            newest = {}
         if passage.kind is PassageKind.HEAD:
             newest[NEWEST_HEAD] = index
         elif passage.kind in CALL_KINDS and passage.parent is None:
@@ -187,7 +195,7 @@ def weigh_passages(passages: Sequence[Passage]) -> tuple[list[Passage], list[dic
         for each in map(set, own) if item == EARLIER_ITEM else [set[str]().union(*own)]:
             times.update(each)
     spoken = set[str]().union(*(terms[passage.text] for passage in passages if passage.kind not in _PASSED_ON))
-    total = 1 + max((passage.item for passage in passages), default=0)
+    total = _count_items(passages)
     said = {
         term: math.log(1 + total / count)
         * (1.0 if count > 1 else _SINGLE_SHARE)

@@ -55,7 +55,7 @@ def build_items(items: Sequence[tuple[int, Message]]) -> list[NarrativeItem]:
     out: list[NarrativeItem] = []
     open_calls: dict[str, tuple[int, int]] = {}
     calls: dict[int, list[NarratedCall]] = {}
-    text_call: ToolCall | None = None
+    text_call: tuple[int, ToolCall] | None = None
     open_file = ""
     for at, message in items:
         text = get_text(message)
@@ -70,15 +70,17 @@ def build_items(items: Sequence[tuple[int, Message]]) -> list[NarrativeItem]:
         if message.role == "assistant":
             calls[len(out)] = [NarratedCall(interpret_call(call)) for call in get_tool_calls(message)]
             open_calls |= {call.id: (len(out), number) for number, call in enumerate(get_tool_calls(message))}
-            text_call = None if calls[len(out)] else parse_text_action(message)
+            action = None if calls[len(out)] else parse_text_action(message)
+            text_call = (len(out), action) if action else None
             out.append(NarrativeItem(at, at, "assistant", strip_step_mark(_get_words(message))))
         elif result is not None or message.origin == "tool":
             place = open_calls.pop(result.call_id, None) if result else None
             if result is None and text_call:  # a command in a fence that has no output is advice
-                place = len(out) - 1, 0
-                calls[place[0]] = [NarratedCall(interpret_call(text_call, open_file))]
-                command = str(parse_arguments(text_call)["command"])
-                out[-1] = replace(out[-1], text=_EMPTY_BLOCK.sub("", out[-1].text.replace(command, "")))
+                at_item, action = text_call
+                place = at_item, 0
+                calls[at_item] = [NarratedCall(interpret_call(action, open_file))]
+                words = out[at_item].text.replace(str(parse_arguments(action)["command"]), "")
+                out[at_item] = replace(out[at_item], text=_EMPTY_BLOCK.sub("", words))
             if place is not None:
                 step, number = place
                 calls[step][number] = _read_outcome(calls[step][number].action, message, at)

@@ -92,6 +92,8 @@ def _find_sentences_with(pattern: re.Pattern[str], text: str) -> str:
 
     A part of a sentence may say the opposite of the whole.
     """
+    if not pattern.search(text):
+        return ""
     masked = mask_pasted(text)
     language = detect_language(collapse_spaces(masked.replace(MASK, " ")))
     masked = mask_introduced(masked, language) if language else masked

@@ -194,8 +194,6 @@ _USER_FACTOR, _ANSWER_FACTOR = 1.2, 1.4
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f")
 _MIN_TOLD_CHARS = 20
 """A shorter sentence may stand in a longer one by chance."""
-_LAST_ITEMS, _LAST_FACTOR = 2, 1.0
-"""The end of the story says where the work stands: its last items are told before others."""
 
 
 def _find_answers(narrative: Sequence[NarrativeItem]) -> frozenset[int]:
@@ -244,7 +242,7 @@ def _split_text(text: str) -> Iterator[_Piece]:
     What ends in a colon is the head of what follows it, and the first row of a table that of the others.
     """
     head, has_head, was_row = "", False, False
-    for sentence in split_sentences(extract_prose(text)):
+    for sentence in split_sentences(extract_prose(redact_cached(text))):  # the whole: a secret may have several lines
         line = flatten(sentence)
         words = strip_markdown(line)
         if not any(c.isalnum() for c in words) or _LIST_NUMBER.fullmatch(words):
@@ -253,7 +251,7 @@ def _split_text(text: str) -> Iterator[_Piece]:
         is_item = bool(head) or (has_head and _ITEM.match(line) is not None)
         if head:
             yield _Piece(head, is_head=True)
-        shown = excerpt(redact_cached(words), MAX_SENTENCE_CHARS)
+        shown = excerpt(words, MAX_SENTENCE_CHARS)
         if (words.endswith((":", "\uff1a")) and len(words) < MAX_LINE_CHARS) or (is_row and not was_row):
             head, has_head = shown, True
         else:

@@ -281,7 +281,7 @@ def _score_passages(
         weights = weigh_passages(db, term, scores.keys() & passages.indexed | set(sample))
         for weighed, counted in ((passages.late, passages.late), (weights, sample)):
             mean = sum(weighed.get(key, 0.0) for key in counted) / max(1, len(counted))
-            for key in scores.keys() & weighed.keys():
+            for key in scores.keys() & weighed.keys() if mean else ():
                 scores[key] += matched.rarity[term] * weighed[key] / mean
     return {key: matched.apply_coverage(key, score) for key, score in scores.items()}
 
