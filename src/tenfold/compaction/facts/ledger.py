@@ -17,6 +17,7 @@ from tenfold.core.record.entry import RULE_ADDED, Entry, Setting
 from tenfold.core.record.fact import Fact, Remark, Request, Rule, RuleEffect, RuleEnd
 from tenfold.core.text.excerpts import collapse_spaces
 from tenfold.core.text.language import CueName, Language, detect_language
+from tenfold.core.text.memoize import memoize
 
 _MIN_SHARED_WORDS = 2
 _NEWS: tuple[CueName, ...] = ("recent", "changing", "revoking")
@@ -72,7 +73,7 @@ def _find_targets(later: Rule, earlier: Sequence[Rule]) -> list[int]:
     language = detect_language(later.text)
     if language is None:
         return []
-    subject = language.find_subject(later.text)
+    subject = _find_subject(later.text, language)
     return [
         number
         for number, rule in enumerate(earlier)
@@ -89,7 +90,7 @@ def _is_ended(later: Rule, subject: frozenset[str], rule: Rule, language: Langua
     """Tells whether a sentence with a subject ends an earlier rule by the words that they share."""
     if later.effect == "gives":
         return _is_same_but_for_a_quantity(later.text, rule.text, language)
-    earlier = language.find_subject(rule.text)
+    earlier = _find_subject(rule.text, language)
     shared = subject & earlier
     if not shared:
         return False
@@ -108,11 +109,11 @@ def _is_ended(later: Rule, subject: frozenset[str], rule: Rule, language: Langua
 
 def _has_new_amount(later: Rule, earlier: Rule, language: Language) -> bool:
     """Tells whether a sentence about nothing but the subject of an earlier one gives it another amount."""
-    amount, before = language.find_amount(later.text), language.find_amount(earlier.text)
+    amount, before = _find_amount(later.text, language), _find_amount(earlier.text, language)
     if amount is None or before is None or amount[1] != before[1] or amount[0] == before[0]:
         return False
-    unit = language.find_subject(amount[1])
-    words, before_words = (language.find_subject(each.text, has_headings=True) for each in (later, earlier))
+    unit = _find_subject(amount[1], language)
+    words, before_words = (_find_subject(each.text, language, has_headings=True) for each in (later, earlier))
     told, known = ({word for word in each - unit if not word[0].isdigit()} for each in (words, before_words))
     return len(told) >= _MIN_SHARED_WORDS and told <= known and len(told) * 2 >= len(known)
 
@@ -125,7 +126,7 @@ def _is_same_but_for_a_quantity(later: str, earlier: str, language: Language) ->
 
     A number that no content word follows may name a thing, as in "ticket 12": rules about two tickets both hold.
     """
-    texts = [_NUMBER.split(collapse_spaces(text).casefold()) for text in (later, earlier)]
+    texts = [_split_numbers(text) for text in (later, earlier)]
     if len(texts[0]) != len(texts[1]):
         return False
     differing = [at for at, (one, other) in enumerate(zip(*texts, strict=True)) if one != other]
@@ -133,6 +134,24 @@ def _is_same_but_for_a_quantity(later: str, earlier: str, language: Language) ->
         return False
     unit = texts[0][differing[0] + 1]
     return unit is None or unit not in language.common
+
+
+# Every rule is compared with every earlier one, so what is read from its text is kept.
+
+
+@memoize
+def _find_subject(text: str, language: Language, *, has_headings: bool = False) -> frozenset[str]:
+    return language.find_subject(text, has_headings=has_headings)
+
+
+@memoize
+def _find_amount(text: str, language: Language) -> tuple[str, str] | None:
+    return language.find_amount(text)
+
+
+@memoize
+def _split_numbers(text: str) -> list[str | None]:
+    return _NUMBER.split(collapse_spaces(text).casefold())
 
 
 def build_setting_facts(settings: Iterable[tuple[int, Entry]]) -> list[Rule]:
