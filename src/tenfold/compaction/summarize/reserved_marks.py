@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 from tenfold.compaction.facts.section_headings import HEADINGS, NUMBERED_HEADINGS, TITLES, replace_titles
 from tenfold.compaction.summarize.headings import HEADING_KINDS
@@ -72,20 +73,26 @@ def escape_marks(text: str) -> str:
     The words of a heading stay, as a line that says that they are summarized.
     """
     text = replace_titles(text.replace("tenfold-summary", "tenfold summary"))
-    lines = _TAG.sub("< ", text).split("\n")
+    return _escape_headings(_TAG.sub("< ", text), _escape_heading)
+
+
+def escape_speakers(text: str) -> str:
+    """Takes from a model's text the headings and labels under which lines read as the user's own words."""
+    text = _escape_headings(text, _escape_heading_of_user)
+    return _SPEAKER.sub(r"[\1] of the user: ", "\n".join(map(_escape_label, text.split("\n"))))
+
+
+def _escape_headings(text: str, escape: Callable[[str, bool], str]) -> str:
+    """Escapes each line, given with whether it is underlined. A line that then is no heading loses its underline."""
+    lines = text.split("\n")
     out: list[str] = []
     for number, line in enumerate(lines):
         is_underlined = number + 1 < len(lines) and _UNDERLINE.fullmatch(lines[number + 1]) is not None
         is_underline = number > 0 and _UNDERLINE.fullmatch(line) is not None
         if is_underline and out and out[-1] != lines[number - 1]:
             continue
-        out.append(_escape_heading(line, is_underlined=is_underlined))
+        out.append(escape(line, is_underlined))
     return "\n".join(out)
-
-
-def escape_speakers(text: str) -> str:
-    """Takes from a model's text the labels by which a line reads as the user's own words: `[12] User: ...`."""
-    return _SPEAKER.sub(r"[\1] of the user: ", "\n".join(map(_escape_label, text.split("\n"))))
 
 
 _SPEAKER = re.compile(r"\[(\d{1,9})\] User: ?")
@@ -108,7 +115,7 @@ AS_SUMMARIZED = ", as summarized"
 """Stands behind a heading or a label that names the user, where a model wrote it."""
 
 
-def _escape_heading(line: str, *, is_underlined: bool) -> str:
+def _escape_heading(line: str, is_underlined: bool) -> str:  # noqa: FBT001 - as `_escape_headings` calls it
     if not line.strip() or len(line) > _MAX_HEADING_CHARS:
         return line
     plain = _fold_line(line)
@@ -122,7 +129,13 @@ def _escape_heading(line: str, *, is_underlined: bool) -> str:
     if words in _RESERVED and (is_marked or "user" in words):
         title = plain.partition("(")[0].strip().replace(" by the user", "").replace("the user said", "was said")
         return f"{title}{AS_SUMMARIZED}:"
-    is_heading = is_underlined or _HEADING.match(unicodedata.normalize("NFKC", line)) is not None
-    if is_heading and words not in _OPEN_HEADINGS and AS_SUMMARIZED not in line and _is_naming_user(line):
-        return f"{_fold_signs(line)}{AS_SUMMARIZED}:"
     return line
+
+
+def _escape_heading_of_user(line: str, is_underlined: bool) -> str:  # noqa: FBT001 - as `_escape_headings` calls it
+    """Returns a heading that names the user with a note that somebody else wrote it, but for those asked for."""
+    if not line.strip() or len(line) > _MAX_HEADING_CHARS or _fold_line(line).lower() in _OPEN_HEADINGS:
+        return line
+    is_heading = is_underlined or _HEADING.match(unicodedata.normalize("NFKC", line)) is not None
+    is_users = is_heading and AS_SUMMARIZED not in line and _is_naming_user(line)
+    return f"{_fold_signs(line)}{AS_SUMMARIZED}:" if is_users else line
