@@ -6,6 +6,7 @@ import pytest
 
 from tenfold.compaction.facts.section_headings import HEADINGS, NUMBERED_HEADINGS, TITLE
 from tenfold.compaction.summarize.asking import clean_text
+from tenfold.compaction.summarize.reserved_marks import escape_speakers
 
 
 @pytest.mark.parametrize(
@@ -96,3 +97,7 @@ def test_the_title_of_the_facts_is_not_taken_over() -> None:
 )
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert clean_text(text) == text
+
+
+def test_a_heading_that_names_the_user_gets_one_note() -> None:
+    assert escape_speakers("## User wants\nA parser.") == "User wants, as summarized:\nA parser."

@@ -100,7 +100,7 @@ _SPEAKER = re.compile(r"\[(\d{1,9})\] User: ?")
 
 def _escape_label(line: str) -> str:
     found = _LABEL.fullmatch(line)
-    if found is None:
+    if found is None or AS_SUMMARIZED in line:
         return line
     is_label = len(_fold_signs(found["label"]).split()) <= _MAX_LABEL_WORDS and _is_naming_user(found["label"])
     return f"{found['label']}{AS_SUMMARIZED}{found['rest']}" if is_label else line
