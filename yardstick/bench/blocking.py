@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from tenfold_yardstick.speed import SUMMARY_WAYS
-from tenfold_yardstick.waits import TimedRun, measure_waits
+from tenfold_yardstick.waits import TimedRun, make_summarizer, measure_waits
 from yardstick.bench.speed import read_corpus
 
 
@@ -23,7 +23,8 @@ def main() -> None:
     )
     base = 0.0
     for name, (writes, background) in SUMMARY_WAYS.items():
-        waited = measure_waits(read_corpus(), run, has_model=writes, is_prepared=background)
+        summarizer = make_summarizer(run) if writes else None
+        waited = measure_waits(read_corpus(), run, summarizer, is_prepared=background)
         quiet = sorted(1_000 * took for took, compacted in waited if not compacted)
         full = sorted(1_000 * took for took, compacted in waited if compacted)
         middle = statistics.median(full)

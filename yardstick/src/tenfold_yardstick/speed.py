@@ -404,14 +404,12 @@ def time_calls(history: LongHistory, summary: str) -> list[Measurement]:
     """Times the calls of an agent with scripted models, in a run in which compactions become due."""
     if find_spec("pydantic_ai") is None:
         return [WaitTiming(summary, unable="the agent runs on pydantic-ai: pip install 'tenfold[models]'")]
-    from tenfold_yardstick.waits import TimedRun, measure_waits  # noqa: PLC0415 - an optional extra
+    from tenfold_yardstick.waits import TimedRun, make_summarizer, measure_waits  # noqa: PLC0415 - an optional extra
 
     writes, background = SUMMARY_WAYS[summary]
-    return [
-        summarize_waits(
-            summary, measure_waits(history.get_text(), TimedRun(), has_model=writes, is_prepared=background)
-        )
-    ]
+    run = TimedRun()
+    summarizer = make_summarizer(run) if writes else None
+    return [summarize_waits(summary, measure_waits(history.get_text(), run, summarizer, is_prepared=background))]
 
 
 def summarize_waits(summary: str, waits: Sequence[tuple[float, bool]]) -> WaitTiming:

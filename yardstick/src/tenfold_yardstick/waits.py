@@ -33,7 +33,7 @@ class TimedRun(Struct, frozen=True):
     """How an agent runs: the number of its model calls, the window, and the seconds that its model and a summary take.
 
     The default times, 0.1 and 0.4 seconds, are a twentieth of 2 and 8. `result_length` is the characters of a tool
-    result.
+    result, and `said_length` those that the agent says in a step.
     """
 
     steps: int = 150
@@ -41,6 +41,7 @@ class TimedRun(Struct, frozen=True):
     call_seconds: float = 0.1
     summary_seconds: float = 0.4
     result_length: int = 2_000
+    said_length: int = 500
 
 
 class TimedMemory(Memory):
@@ -61,17 +62,24 @@ class TimedMemory(Memory):
         return prepared
 
 
-def measure_waits(text: str, run: TimedRun, *, has_model: bool, is_prepared: bool) -> Sequence[tuple[float, bool]]:
+def make_summarizer(run: TimedRun) -> ScriptedModel:
+    """Returns a model that writes every summary of a run, and takes the run's time for each."""
+    return ScriptedModel([ScriptedReply(SUMMARY_TEXT, delay=run.summary_seconds)], sleep=time.sleep, repeat=True)
+
+
+def measure_waits(
+    text: str, run: TimedRun, summarizer: ScriptedModel | None, *, is_prepared: bool
+) -> Sequence[tuple[float, bool]]:
     """Runs the agent over stretches of a text. Returns each call's wait in seconds, and whether it was compacted for.
 
-    The agent's tool reads one stretch in each step and starts again at the end. With `has_model` a model writes the
-    summaries, otherwise code does. With `is_prepared` a summary is prepared before it is due.
+    In each step the agent says a stretch of the text and its tool reads a longer one; at the end they start again.
+    What is said cannot be left out without a summary, as tool results can. `summarizer` writes the summaries, code
+    without one. With `is_prepared` a summary is prepared before it is due.
     """
     policy = replace(tenfold(choose_counter(None).counter), can_prepare=is_prepared)
-    reply = ScriptedReply(SUMMARY_TEXT, delay=run.summary_seconds)
-    answerer = Answerer(model=ScriptedModel([reply], sleep=time.sleep, repeat=True) if has_model else None)
     memory = TimedMemory(
-        Session.create(SessionAddress(SqliteStore(":memory:"), "s"), policy, answerer=answerer), window=run.window
+        Session.create(SessionAddress(SqliteStore(":memory:"), "s"), policy, answerer=Answerer(model=summarizer)),
+        window=run.window,
     )
     calls = 0
 
@@ -83,12 +91,16 @@ def measure_waits(text: str, run: TimedRun, *, has_model: bool, is_prepared: boo
         used = RequestUsage(output_tokens=10)
         if calls > run.steps:
             return ModelResponse([TextPart("Done.")], usage=used)
-        return ModelResponse([ToolCallPart("look", {"part": calls})], usage=used)
+        said = TextPart(take_stretch(calls, run.said_length))
+        return ModelResponse([said, ToolCallPart("look", {"part": calls})], usage=used)
 
     async def look(part: int) -> str:
         """Reads a part."""
-        start = part * run.result_length % max(1, len(text) - run.result_length)
-        return text[start : start + run.result_length]
+        return take_stretch(part, run.result_length)
+
+    def take_stretch(number: int, length: int) -> str:
+        start = number * length % max(1, len(text) - length)
+        return text[start : start + length]
 
     runner = Runner(FunctionModel(call_model), tools=[look], capabilities=[memory])
     asyncio.run(runner.run("Look at every part.", usage_limits=UsageLimits(request_limit=None)))
