@@ -130,13 +130,22 @@ def test_a_request_that_takes_too_much_room_is_shown_once_by_head_and_tail() -> 
     assert sum("Please mend the totals." in get_text(m) for m in session.view.get_messages()) == 1
 
 
+def test_what_is_pasted_in_a_long_request_is_cut_before_the_users_own_words() -> None:
+    issue = "<issue>\n" + "The totals of the report are wrong since the last release.\n" * 60 + "</issue>\n"
+    demands = [f"{number}. Look at part {number} of the report." for number in range(20)]
+    request = "\n".join(["Here is a project.", issue, *demands])
+    session = open_session([make_user_message(request), *STEPS], POLICIES["tenfold"](choose_counter("gpt-4o").counter))
+    assert session.compact(to=1_500).status == "compacted"
+    (shown,) = (text for m in session.view.get_messages() if "Here is a project." in (text := get_text(m)))
+    assert [demand for demand in demands if demand not in shown] == []
+    assert len(re.findall(r"\[\.\.\. [\d,]+ characters of the request left out", shown)) == 1
+
+
 def test_the_demands_in_the_hidden_middle_of_a_long_request_are_told() -> None:
     issue = "<issue>\n" + "The totals of the report are wrong since the last release.\n" * 60 + "</issue>\n"
     demand = "You must make minimal changes to the files in src/report and not touch the tests."
-    ending = "\n".join(
-        f"Step {number}: look at part {number} of the report and think about it." for number in range(60)
-    )
-    request = f"Here is a project.\n{issue}{demand}\n{ending}"
+    steps = [f"Step {number}: look at part {number} of the report and think about it." for number in range(60)]
+    request = "\n".join(["Here is a project.", issue, *steps[:30], demand, *steps[30:]])
     session = open_session([make_user_message(request), *STEPS], POLICIES["tenfold"](choose_counter("gpt-4o").counter))
     assert session.compact(to=1_500).status == "compacted"
     texts = [get_text(m) for m in session.view.get_messages()]

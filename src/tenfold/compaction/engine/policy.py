@@ -162,7 +162,7 @@ class Policy(Struct, frozen=True):
         return ProviderTokens(max(1, int(window * self.growth_share)))
 
 
-_WITH_MODEL = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.50, words=0.15, request=0.25, fills_room=True)
+_WITH_MODEL = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, words=0.15, request=0.25, fills_room=True)
 """A model tells as much in less room than code, so the user's own words and the newest messages get more."""
 SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, request=0.25, fills_room=True, with_model=_WITH_MODEL)
 """Shares of the target: where code writes, what it tells gets most of the room (docs/decisions/0018)."""

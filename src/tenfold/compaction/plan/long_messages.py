@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from tenfold.compaction.plan.draft import Draft, Goal, RecallMode, find_unanswered_step
 from tenfold.compaction.plan.protected import CURRENT_REQUEST, UNANSWERED_STEP
 from tenfold.compaction.plan.stages.elide import TruncateOutputsStage
-from tenfold.compaction.plan.stubs import cut_request, render_hint_for
+from tenfold.compaction.plan.stubs import cut_attachments, render_hint_for
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message, Text, get_text
 from tenfold.core.record.token_reading import NO_TOKENS, Counted
@@ -19,8 +19,6 @@ _MIN_EXCERPT_TOKENS, _HINT_TOKENS = Counted(150), Counted(60)
 """The least that is shown of a request, and what the hint in it takes that says where to read the rest."""
 _NEWEST_SHARE = 8
 """Which part of the target a newest output may take that would take too much room: less than the recent tail has."""
-_HEAD_SHARE = 0.5
-"""A pasted document mostly has what it is about at its beginning, and what is to be done with it at its end."""
 
 
 def count_shortenable_tokens(draft: Draft) -> Counted:
@@ -102,6 +100,5 @@ def _build_excerpt(draft: Draft, shown: VisibleMessage, size: Counted, budget: C
     original = get_message(draft.view.path.get_entry(shown.original_position)) or shown.message
     text = get_text(original)
     characters = len(get_text(shown.message)) * budget // size
-    return Message(
-        "user", (Text(cut_request(text, characters, render_hint_for(draft, shown, recall), _HEAD_SHARE)),), "human"
-    )
+    short = cut_attachments(text, characters, render_hint_for(draft, shown, recall))
+    return Message("user", (Text(short),), "human")

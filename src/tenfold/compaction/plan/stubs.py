@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 from msgspec.structs import replace
 
@@ -28,7 +30,7 @@ from tenfold.core.record.message import (
     get_tool_result,
 )
 from tenfold.core.record.token_reading import Counted
-from tenfold.core.text.excerpts import Keep, excerpt, flatten
+from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten
 from tenfold.core.text.redaction import redact_cached
 from tenfold.core.view.units import VisibleMessage
 from tenfold.core.wire.marks import STEP_PREFIX
@@ -151,28 +153,86 @@ def keep_ends(text: str, lines: int, characters: int, *, end: str = "") -> str:
 
 def cut_request(text: str, characters: int, read_hint: str, head_share: float = 2 / 3) -> str:
     """Returns head and tail of a request, that many characters together, and what is left out between them."""
-    head = int(characters * head_share)
-    gap = f"{len(text) - characters:,} characters of the request left out{read_hint}"
-    return _join_ends(excerpt(text, head, Keep.HEAD), gap, excerpt(text, characters - head, Keep.TAIL))
+    most = int(characters * head_share)
+    head, tail = excerpt(text, most, Keep.HEAD), excerpt(text, characters - most, Keep.TAIL)
+    last, first = head.rfind("\n"), tail.find("\n") + 1
+    head = head[:last] if last > len(head) // 2 else head
+    tail = tail[first:] if first and first < len(tail) // 2 else tail
+    return _join_ends(head, _describe_request_gap(len(text) - len(head) - len(tail), read_hint), tail)
+
+
+def _describe_request_gap(characters: int, read_hint: str) -> str:
+    return f"{characters:,} characters of the request left out{read_hint}"
+
+
+def cut_attachments(text: str, characters: int, read_hint: str) -> str:
+    """Returns a request in about that many characters: what is pasted in it is cut first, then the user's own words.
+
+    Of each pasted part the beginning stays, and of the longest own part head and tail. Each gap is stated. A request
+    without pasted parts, or with many, is cut in its middle.
+    """
+    parts = _join_parts(split_pasted(text)) if len(text) <= MAX_SEARCHED_CHARS else []
+    pasted = sum(not is_own for _, is_own in parts)
+    gap_size = len(read_hint) + _GAP_CHARACTERS
+    own = sum(len(part) + 1 for part, is_own in parts if is_own)
+    share = max((characters - own) // max(pasted, 1) - gap_size, _LEAST_PASTED_CHARS)
+    left = characters - sum(min(len(part), share + gap_size) for part, is_own in parts if not is_own)
+    longest = max((len(part) for part, is_own in parts if is_own), default=0)
+    kept = longest if own <= left else longest - (own - left) - gap_size
+    if not pasted or kept < _LEAST_PASTED_CHARS:
+        return cut_request(text, characters, read_hint, 0.5)
+    shown: list[str] = []
+    for part, is_own in parts:
+        limit = kept if is_own and len(part) == longest else len(part) if is_own else share
+        if len(part) <= limit + (not is_own) * gap_size:
+            shown.append(part)
+        elif is_own:
+            shown.append(cut_request(part, limit, read_hint, 0.5))
+        else:
+            head = excerpt(part, limit, Keep.HEAD)
+            shown.append(f"{head}\n[... {_describe_request_gap(len(part) - len(head), read_hint)} ...]")
+    return "\n".join(shown)
+
+
+_LEAST_PASTED_CHARS, _GAP_CHARACTERS = 160, 60
+"""What a pasted part of a request keeps at least, so that a reader sees what it was, and what stating a gap takes."""
+
+
+def _join_parts(parts: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
+    """Joins pasted parts between which nothing but blanks stands."""
+    kinds = [is_own and bool(part.strip()) for part, is_own in parts]
+    joined = groupby(zip(parts, kinds, strict=True), key=itemgetter(1))
+    return [("\n".join(part for (part, _), _ in group), is_own) for is_own, group in joined]
 
 
 def find_hidden_part(text: str, shown: str) -> str:
-    """Returns the user's own lines of a request that `shown` leaves out, if that is its head and tail; else ""."""
-    if not (gap := _REQUEST_GAP.search(shown)):
+    """Returns the user's own lines of a request that `shown`, an excerpt of it with gaps, leaves out; else ""."""
+    hidden: list[tuple[int, int]] = []
+    pieces, at = _REQUEST_GAP.split(shown), 0
+    for piece in pieces:
+        found = text.find(piece, at)
+        if found < 0:
+            return ""
+        hidden.append((at, found))
+        at = found + len(piece)
+    if len(pieces) == 1 or hidden[0][1]:
         return ""
-    start, end = gap.start(), len(text) - (len(shown) - gap.end())
-    if not text.startswith(shown[:start]) or not text.endswith(shown[gap.end() :]):
-        return ""
-    hidden: list[str] = []
+    hidden.append((at, len(text)))
+    return "\n".join(part for part in (_take_own(text, first, last) for first, last in hidden) if part)
+
+
+def _take_own(text: str, first: int, last: int) -> str:
+    """Returns what is the user's own of a stretch of a message."""
+    out: list[str] = []
     at = 0
     for part, is_own in split_pasted(text):
         if is_own:
-            hidden.append(part[max(start - at, 0) : max(end - at, 0)])
+            out.append(part[max(first - at, 0) : max(last - at, 0)].strip("\n"))
         at += len(part) + 1
-    return "\n".join(part for part in hidden if part)
+    return "\n".join(part for part in out if part.strip())
 
 
-_REQUEST_GAP = re.compile(r"\n\[\.\.\. [\d,]+ characters of the request left out[^\n]*\]\n")
+_REQUEST_GAP = re.compile(r"\n\[\.\.\. [\d,]+ characters of the request left out[^\n]*\](?:\n|\Z)")
 
 
 def _join_ends(head: str, gap: str, tail: str) -> str:
@@ -183,17 +243,19 @@ def _join_ends(head: str, gap: str, tail: str) -> str:
 
 CLEARED_PREFIX = "[output removed"
 REMOVED_PREFIX = "[tool output removed: "
-FIRST_CHARACTERS = 100
-"""Characters of an output's first line that its placeholder quotes."""
+FIRST_CHARACTERS, _ENDS_CHARACTERS = 100, 60
+"""Characters of an output's first line that its placeholder quotes, and of both where it quotes the last one too."""
 
 
 def describe_cleared(draft: Draft, shown: VisibleMessage, tokens: Counted, recall: RecallMode) -> str:
-    """Builds the text for a cleared output: its lines and tokens, and its first line."""
+    """Builds the text for a cleared output: its lines and tokens, and its first and last line."""
     text = get_text(shown.message)
-    first = excerpt(_quote_first_line(text.strip()), FIRST_CHARACTERS, Keep.START)
+    first = excerpt(_quote_first_line(text.strip()), _ENDS_CHARACTERS, Keep.START)
+    last = excerpt(_quote_last_line(text), _ENDS_CHARACTERS, Keep.START)
+    quoted = f"first line: {first}" + (f"; last line: {last}" if last and last != first else "")
     lines = text.count("\n") + 1
     size = f"{lines:,} lines{_describe_other_parts(shown.message)}, {tokens:,} tokens"
-    return f"{CLEARED_PREFIX}: {size}; first line: {first}{render_hint_for(draft, shown, recall)}]"
+    return f"{CLEARED_PREFIX}: {size}; {quoted}{render_hint_for(draft, shown, recall)}]"
 
 
 def describe_superseded(draft: Draft, shown: VisibleMessage, path: str, tokens: Counted, recall: RecallMode) -> str:
@@ -215,6 +277,12 @@ def describe_removed(draft: Draft, shown: VisibleMessage, recall: RecallMode) ->
 
 def _quote_first_line(text: str) -> str:
     return redact_cached(text.split("\n", 1)[0][: 4 * FIRST_CHARACTERS]).strip()
+
+
+def _quote_last_line(text: str) -> str:
+    """Returns the last line that says something: what a program reports when it ends."""
+    lines = redact_cached(text).split("\n")[1:]  # the whole: a secret may have several lines
+    return next((line.strip() for line in reversed(lines) if any(map(str.isalnum, line))), "")
 
 
 def _describe_other_parts(message: Message) -> str:

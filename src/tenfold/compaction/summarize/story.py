@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, takewhile
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ from tenfold.core.record.message import Message
 from tenfold.core.text.excerpts import Count, collapse_spaces, excerpt, flatten, is_prose, strip_markdown
 from tenfold.core.text.json_text import extract_prose
 from tenfold.core.text.redaction import redact_cached
-from tenfold.core.text.sentences import split_sentences
+from tenfold.core.text.sentences import FENCE, split_sentences
 from tenfold.core.wire.marks import strip_harness_text
 
 MAX_SENTENCE_CHARS = 320
@@ -243,6 +244,12 @@ def _split_text(text: str) -> Iterator[_Piece]:
     """
     head, has_head, was_row = "", False, False
     for sentence in split_sentences(extract_prose(redact_cached(text))):  # the whole: a secret may have several lines
+        if block := FENCE.fullmatch(sentence):
+            if head:
+                yield _Piece(head, is_head=True)
+            yield _Piece(_shorten_block(sentence, block[1]), is_item=bool(head) or has_head)
+            head = ""
+            continue
         line = flatten(sentence)
         words = strip_markdown(line)
         if not any(c.isalnum() for c in words) or _LIST_NUMBER.fullmatch(words):
@@ -260,6 +267,15 @@ def _split_text(text: str) -> Iterator[_Piece]:
         was_row = is_row
     if head:
         yield _Piece(head)
+
+
+def _shorten_block(block: str, fence: str) -> str:
+    """Returns the first whole lines of a fenced block on one line, and says how many follow."""
+    lines = [flatten(line) for line in block.strip().split("\n")[1:] if line.strip() and line.strip() != fence]
+    shown = list(takewhile(lambda length: length <= MAX_LINE_CHARS, accumulate(len(line) + 3 for line in lines)))
+    first = lines[: max(len(shown), 1)]
+    more = [f"... ({len(lines) - len(first)} more lines)"] if len(lines) > len(first) else []
+    return f"`{' / '.join([excerpt(line, MAX_LINE_CHARS) for line in first] + more)}`"
 
 
 def _get_label(call: NarratedCall) -> str:
