@@ -99,6 +99,12 @@ def test_the_environment_comes_before_the_file(tmp_path: Path) -> None:
     assert read_settings(tmp_path, text).build_policy(COUNTER).summary.models == ("a:file", "b:file")
 
 
+def test_the_file_says_of_tools_whether_they_change_the_world(tmp_path: Path) -> None:
+    text = '[tenfold]\nacting_tools = ["get_lock"]\nlookup_tools = ["run_report", "sum_up"]\n'
+    tools = read_settings(tmp_path, text).build_policy(COUNTER).summary.tools
+    assert (tools.acting, tools.lookups) == (("get_lock",), ("run_report", "sum_up"))
+
+
 def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
     path = write_settings(tmp_path, '[tenfold]\nfocus = "from there"\n')
     assert load_settings(environ={"TENFOLD_CONFIG": str(path)}).common.focus == "from there"

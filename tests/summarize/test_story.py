@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tenfold.compaction.facts.tool_calls import ToolNames
 from tenfold.compaction.summarize.mechanical import write_mechanical
-from tenfold.compaction.summarize.story import write_story
+from tenfold.compaction.summarize.story import GAP, write_story
 from tenfold.compaction.summarize.transcript import render_transcript
 from tenfold.core.record.message import Message, Text
 from tenfold.core.text.excerpts import FENCE_TAG, strip_markdown
@@ -320,3 +321,34 @@ def test_an_output_belongs_to_the_command_also_where_a_reminder_stands_between()
     talk = [make_user("Run the tests."), make_answer("I do.\n```bash\nmake test\n```"), reminder, output]
     told = write_story(list(enumerate(talk)), budget=1_000, count=estimate_tokens)
     assert "[1] Assistant: I do.\n  - make test" in told
+
+
+def test_a_host_says_which_of_its_tools_change_the_world() -> None:
+    rooms = [*"ABCDEFGHIJKLMNOPQRST"]
+    talk = [make_user("Hold a seat in each room, and see who sits there.")]
+    for room in rooms:
+        talk += [make_call("get_seat", room=room), make_result('{"seat": "taken"}')]
+        talk += [make_call("update_listing", room=room), make_result('{"listing": "the same"}')]
+    items = list(enumerate(talk))
+    by_name = write_story(items, budget=240, count=estimate_tokens)
+    known = ToolNames(acting=("get_seat",), lookups=("update_listing",))
+    by_table = write_story(items, budget=240, count=estimate_tokens, tools=known)
+    assert by_name.count("update_listing") > by_name.count("get_seat")
+    assert by_table.count("get_seat") > by_table.count("update_listing")
+
+
+def test_sentences_that_are_left_out_leave_a_mark() -> None:
+    filler = "And then it went on as before, as it had gone on before."
+    said = f"The port is 8443. {filler} {filler} {filler} The key is in vault/prod."
+    told = write_story([(0, make_answer(said))], budget=26, count=estimate_tokens)
+    assert told == f"[0] Assistant: The port is 8443. {GAP} The key is in vault/prod."
+
+
+def test_code_in_an_answer_is_told_by_its_first_lines() -> None:
+    code = "\n".join(["```python", "def mend(total):", *(f"    total += {number}" for number in range(40)), "```"])
+    told = write_story([(0, make_answer(f"This mends it:\n\n{code}\n\nRun it."))], budget=300, count=estimate_tokens)
+    first, _, rest = told.partition(" more lines)`")
+    assert first.startswith("[0] Assistant: This mends it: `def mend(total): / total += 0 / total += 1 / ")
+    shown = first.count(" / total")
+    assert first.endswith(f"... ({40 - shown}")
+    assert rest == " Run it."

@@ -39,6 +39,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy
+from tenfold.compaction.facts.tool_calls import ToolNames
 from tenfold.compaction.plan.pipeline import Stage
 from tenfold.compaction.summarize.prompt_files import with_prompts
 from tenfold.compaction.trigger.limits import Trigger
@@ -70,6 +71,7 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     model. With `auto` False only a request compacts.
     `compact_at` and `down_to` are sizes in place of the policy's, in tokens or as shares of what is free in the window;
     `thrift` (0 to 1) compacts earlier and deeper, to pay less. `focus` is what summaries emphasize.
+    `acting_tools` and `lookup_tools` are names of tools that change the world, or do not, against what they sound like.
     `archive` names what receives every Block besides the store; if it is empty, nothing does.
     `extensions` are a user's hooks and listeners. `namespace` is the tenant whose sessions the command works on. With
     `redact_at_rest` the store of the command keeps no secrets: see `SqliteStore`.
@@ -83,6 +85,8 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     down_to: int | float | str | None = None
     thrift: float = 0.0
     focus: str = ""
+    acting_tools: tuple[str, ...] = ()
+    lookup_tools: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     trigger: str = ""
     counter: str = ""
@@ -302,11 +306,13 @@ def _apply_common(policy: Policy, common: CommonSettings) -> Policy:
     stages = tuple(cast("Stage", load_plugin("stages", name)) for name in common.stages)
     trigger = cast("Trigger", load_plugin("triggers", common.trigger)) if common.trigger else policy.trigger
     focus = common.focus or policy.summary.instructions
+    own = policy.summary.tools
+    tools = ToolNames(common.acting_tools or own.acting, common.lookup_tools or own.lookups)
     if common.sizes != NamedSizes():
         trigger = SizedTrigger(trigger, common.sizes)
     return replace(
         policy,
-        summary=with_prompts(replace(policy.summary, models=models, instructions=focus)),
+        summary=with_prompts(replace(policy.summary, models=models, instructions=focus, tools=tools)),
         stages=(*stages, *policy.stages),
         trigger=trigger,
         auto=policy.auto and common.auto,

@@ -113,8 +113,23 @@ def classify_tool(name: str) -> Verb:
     return VERBS.get(re.sub(r"[^a-z]", "", short.lower()), "other")
 
 
-def is_lookup(name: str) -> bool:
+class ToolNames(Struct, frozen=True):
+    """Names of tools, as the model calls them, whose name alone does not tell whether they change the world.
+
+    `acting` do although they sound like a lookup, and `lookups` do not although they sound like an action.
+    """
+
+    acting: tuple[str, ...] = ()
+    lookups: tuple[str, ...] = ()
+
+
+NO_TOOL_NAMES = ToolNames()
+
+
+def is_lookup(name: str, known: ToolNames = NO_TOOL_NAMES) -> bool:
     """Tells by a tool's name whether it only looks something up. Any other tool may change the world."""
+    if name in known.acting or name in known.lookups:
+        return name in known.lookups
     short = name.rsplit("__", 1)[-1].rsplit(".", 1)[-1]
     return next(iter(_NAME_WORD.findall(short)), "").lower() in _LOOKUP_WORDS
 

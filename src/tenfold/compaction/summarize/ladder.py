@@ -8,6 +8,7 @@ from typing import Literal, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.compaction.facts.tool_calls import NO_TOOL_NAMES, ToolNames
 from tenfold.compaction.summarize.headings import BRANCH_HEADINGS
 from tenfold.compaction.summarize.transcript import TranscriptStyle
 from tenfold.core.meter.windows import find_window
@@ -49,7 +50,8 @@ class SummarySettings(Struct, frozen=True):
     is how messages are rendered for the model.
 
     The message that carries a summary has `role`, and `opening` and `closing` around the text. `facts_per_text` is
-    how many tokens the facts section may take for each token of the text; None sets no such bound.
+    how many tokens the facts section may take for each token of the text; None sets no such bound. `tools` says of
+    tools of the host whether they change the world: what such a call did is told, where a lookup is a count.
     """
 
     models: tuple[str, ...] = ()
@@ -77,6 +79,7 @@ class SummarySettings(Struct, frozen=True):
     effort: Effort = ""
     style: TranscriptStyle = "numbered"
     facts_per_text: float | None = None
+    tools: ToolNames = NO_TOOL_NAMES
 
     @property
     def is_strict(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, takewhile
+from itertools import accumulate, pairwise, takewhile
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from tenfold.compaction.facts.edit_content import describe_edit
 from tenfold.compaction.facts.shell import normalize_command, strip_directory_change
-from tenfold.compaction.facts.tool_calls import ToolAction, is_lookup
+from tenfold.compaction.facts.tool_calls import NO_TOOL_NAMES, ToolAction, ToolNames, is_lookup
 from tenfold.compaction.facts.tool_results import has_failed, is_success
 from tenfold.compaction.facts.user_words import split_pasted
 from tenfold.compaction.summarize.coverage import (
@@ -41,7 +41,7 @@ from tenfold.core.wire.marks import strip_harness_text
 MAX_SENTENCE_CHARS = 320
 
 
-def write_story(
+def write_story(  # noqa: PLR0913 - what is told, what is known already, and the room
     items: Sequence[tuple[int, Message]],
     *,
     budget: int,
@@ -49,18 +49,19 @@ def write_story(
     earlier: Sequence[str] = (),
     kept: Mapping[int, str] = MappingProxyType({}),
     told: str = "",
+    tools: ToolNames = NO_TOOL_NAMES,
 ) -> str:
     """Writes the messages, and earlier summaries before them, in at most `budget` tokens. "" if nothing fits.
 
     The user's messages at the positions in `kept` stay in view: only their place is told, and the text given there,
     which the view leaves out. The user's sentences that `told` holds are left out, and each term that it holds counts
-    as told.
+    as told. `tools` names tools that act, or look something up, against what their name says.
     """
     narrative = [_mark_kept(item, kept) for item in build_items(items)]
     mended = _find_mended(narrative)
     hidden = frozenset(position for position, text in kept.items() if text)
     passages, weights = weigh_passages(
-        [*_split_earlier(earlier, mended), *_split_items(narrative, told, mended, hidden)]
+        [*_split_earlier(earlier, mended), *_split_items(narrative, told, mended, hidden, tools)]
     )
     choice = PassageChoice(passages, weights, count, told)
     text, limit = "", budget
@@ -131,7 +132,7 @@ def _split_earlier(texts: Sequence[str], mended: Mapping[str, int]) -> Iterator[
 
 
 def _split_items(
-    narrative: Sequence[NarrativeItem], told: str, mended: Mapping[str, int], hidden: Container[int]
+    narrative: Sequence[NarrativeItem], told: str, mended: Mapping[str, int], hidden: Container[int], tools: ToolNames
 ) -> Iterator[Passage]:
     """Splits each item into passages: what was said, what the user passed on, and the calls.
 
@@ -162,7 +163,7 @@ def _split_items(
             yield Passage(number, piece.text, kind, NEWEST_HEAD if piece.is_item else None)
         for call in item.calls:
             is_mended = mended.get(_build_call_key(call.action), -1) > number
-            yield from _split_call(number, call, is_mended=is_mended)
+            yield from _split_call(number, call, tools, is_mended=is_mended)
 
 
 def _split_words(item: NarrativeItem) -> tuple[str, str]:
@@ -282,7 +283,7 @@ def _get_label(call: NarratedCall) -> str:
     return excerpt(strip_directory_change(flatten(call.action.label)), MAX_LINE_CHARS)
 
 
-def _split_call(number: int, call: NarratedCall, *, is_mended: bool) -> Iterator[Passage]:
+def _split_call(number: int, call: NarratedCall, tools: ToolNames, *, is_mended: bool) -> Iterator[Passage]:
     """Yields the call with its outcome, then what it changed, or the lines of its output.
 
     A short output is told with the call: without it, that a command ran says nothing.
@@ -290,7 +291,7 @@ def _split_call(number: int, call: NarratedCall, *, is_mended: bool) -> Iterator
     changes = [text for effect in call.action.effects if (text := describe_edit(call.action, effect))]
     is_change = any(effect.verb != "read" for effect in call.action.effects)
     is_failure = has_failed(call.note)
-    is_action = call.action.verb == "other" and not is_lookup(call.action.source)  # such as a booking
+    is_action = call.action.verb == "other" and not is_lookup(call.action.source, tools)  # such as a booking
     has_result = is_change or is_action or ": " in call.note  # such as a commit
     kind = PassageKind.FAILURE if is_failure else PassageKind.CHANGE if has_result else PassageKind.CALL
     thoughts = _list_thoughts(call)
@@ -357,7 +358,7 @@ def _render_story(passages: Sequence[Passage], chosen: Iterable[int], narrative:
         if item == EARLIER_ITEM:
             lines += [passages[index].text for index in indexes]
         else:
-            lines += _render_item(narrative[item], [passages[index] for index in indexes])
+            lines += _render_item(narrative[item], passages, indexes)
     return "\n".join(lines)
 
 
@@ -370,25 +371,36 @@ _SPEAKERS = {
 }
 
 
-def _render_item(item: NarrativeItem, passages: Sequence[Passage]) -> list[str]:
-    """Renders the words of an item on one line, and each of its calls on one more."""
-    words: list[str] = []
-    passed_on: list[str] = []
+def _render_item(item: NarrativeItem, passages: Sequence[Passage], chosen: Sequence[int]) -> list[str]:
+    """Renders the words of an item on one line, and each of its calls on one more. `chosen` are indexes, in order."""
+    words: list[int] = []
+    passed_on: list[int] = []
     calls: list[list[Passage]] = []
-    for passage in passages:
+    for index in chosen:
+        passage = passages[index]
         if passage.parent is None and passage.kind in CALL_KINDS:
             calls.append([passage])
         elif passage.parent == NEWEST_CALL:
             calls[-1].append(passage)
         else:
-            (passed_on if passage.kind is PassageKind.PASTED else words).append(passage.text)
-    text, head = " ".join(words), f"[{item.first}] {_SPEAKERS[item.speaker]}:"
+            (passed_on if passage.kind is PassageKind.PASTED else words).append(index)
+    text, head = _join_passages(passages, words), f"[{item.first}] {_SPEAKERS[item.speaker]}:"
     said = [text if item.speaker in ("user", "assistant") else f'"{text}"'] if text else []
-    said += [f'(passed on: "{" ".join(passed_on)}")'] if passed_on else []
+    said += [f'(passed on: "{_join_passages(passages, passed_on)}")'] if passed_on else []
     rendered = [_render_call(parts) for parts in calls]
     if said:
         return [f"{head} {' '.join(said)}", *(f"  - {line}" for line in rendered)]
     return [f"[{item.first}] - {line}" for line in rendered]
+
+
+def _join_passages(passages: Sequence[Passage], indexes: Sequence[int]) -> str:
+    """Joins passages of one item, with a mark where others between them are left out."""
+    gaps = ("" if before is None or at == before + 1 else f" {GAP}" for before, at in pairwise([None, *indexes]))
+    return "".join(f"{gap} {passages[at].text}" for gap, at in zip(gaps, indexes, strict=True)).removeprefix(" ")
+
+
+GAP = "\u2026"
+"""Stands for sentences that are left out."""
 
 
 def _render_call(passages: Sequence[Passage]) -> str:

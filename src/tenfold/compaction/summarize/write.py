@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import assert_never
 
 from msgspec.structs import replace
 
+from tenfold.compaction.facts.tool_calls import ToolNames
 from tenfold.compaction.summarize.asking import (
     AskedText,
     RejectedAnswer,
@@ -75,7 +77,7 @@ def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) ->
     result has a `failure`.
     """
     if not settings.models:
-        return _write_by_code(task, count, (), ModelCost())
+        return _write_by_code(task, settings.tools, SummaryResult("", "none"), count)
     task, whole = _with_room_for_frame(task, settings, count), task.allotment
     budget = _get_message_budget(task, settings, settings.models[0], count)
     chunks = split_messages(task.items, budget=budget, max_chunks=settings.chunks, count=count, style=settings.style)
@@ -113,7 +115,7 @@ def _finish_without_model(
     """Applies the policy's `on_failure` after no model gave a usable text."""
     match settings.on_failure:
         case "ladder":
-            return _write_by_code(task, count, result.notes, result.spent)
+            return _write_by_code(task, settings.tools, result, count)
         case "keep_stages" | "abort":
             return result.reject()
         case _:
@@ -166,22 +168,25 @@ def _describe_step(asked: AskedText, left_out_note: str) -> str:
     return f"{what} ({found})" + (f"; {left_out_note}" if left_out_note else "")
 
 
-def _write_by_code(task: SummaryTask, count: Count, notes: tuple[str, ...], spent: ModelCost) -> SummaryResult:
-    """Writes the text without a model: the story of the messages, after what is kept of earlier summaries."""
+def _write_by_code(task: SummaryTask, tools: ToolNames, asked: SummaryResult, count: Count) -> SummaryResult:
+    """Writes the text without a model: the story of the messages, after what is kept of earlier summaries.
+
+    `asked` holds what asking models in vain has cost, and the notes about it.
+    """
     budget = task.allotment
+    write = partial(
+        write_story, task.items, count=count, earlier=task.earlier_texts, kept=task.kept, told=task.told, tools=tools
+    )
     for _ in range(_STORY_TRIES):
-        text = clean_text(
-            write_story(
-                task.items, budget=budget, count=count, earlier=task.earlier_texts, kept=task.kept, told=task.told
-            )
-        )
+        text = clean_text(write(budget=budget))
         excess = count([text])[0] - task.allotment
         if not text.strip():
             break
         if excess <= 0:
-            return SummaryResult(text, "extractive", notes, spent)
+            return SummaryResult(text, "extractive", asked.notes, asked.spent)
         budget -= excess
-    return SummaryResult(write_mechanical(task.items, budget=task.allotment, count=count), "mechanical", notes, spent)
+    text = write_mechanical(task.items, budget=task.allotment, count=count)
+    return SummaryResult(text, "mechanical", asked.notes, asked.spent)
 
 
 _STORY_TRIES = 3
