@@ -482,13 +482,17 @@ STEP = 4
 def is_in_view(fact: Fact, text: str) -> bool:
     """Whether the fact stands in the text, or begins in it and the text says that something is left out there.
 
-    A long list is shown by its open items, so of one an item stands there, and how many are not shown.
+    A long list is shown by its open items, so of one an item stands there, and how many are not shown. Several finished
+    items share a line, which may leave out the oldest.
     """
     words = collapse_spaces(fact.text)
     if has_words(words, text):
         return True
     if fact.kind == "todo" and "open items not shown)" in text:
         return any(has_words(collapse_spaces(line), text) for line in fact.text.split("\n"))
+    if fact.kind == "todo" and re.search(r"\[x\] \(\d+ done", text):
+        lines = (collapse_spaces(line) for line in fact.text.split("\n"))
+        return all(has_words(line, text) for line in lines if "[x]" not in line[:8].lower())
     starts = (m.start() for m in re.finditer(re.escape(words[:_HEAD]), text))
     return any(gap.start() - start <= len(words) for start in starts if (gap := _GAP.search(text, start)))
 

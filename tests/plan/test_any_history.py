@@ -179,6 +179,6 @@ def test_a_goal_is_a_value_that_policies_derive() -> None:
     written = replace(build_policy(), summary=SummarySettings(models=("m",))).derive_goal(
         Counted(10_000), recall="none"
     )
-    assert (written.facts_budget, written.words_budget, written.narrative_budget) == (2_500, 1_500, 5_000)
+    assert (written.facts_budget, written.words_budget, written.narrative_budget) == (2_500, 1_500, 6_000)
     assert goal.summary_budget == goal.facts_budget + goal.narrative_budget
     assert replace(goal, facts_budget=0, narrative_budget=10).summary_budget == goal.summary_overhead

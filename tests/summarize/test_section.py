@@ -10,6 +10,7 @@ from tenfold.compaction.facts.instructions import extract_instructions
 from tenfold.compaction.facts.parse import get_text_before_facts, parse_facts, without_section
 from tenfold.compaction.facts.section import is_must_keep, render_facts
 from tenfold.compaction.facts.section_headings import HEADINGS, TITLE
+from tenfold.compaction.summarize.supplied_text import clean_supplied_text
 from tenfold.core.record.fact import MUST_KEEP, ChangedFile, Fact, FactKind
 from tenfold.core.record.message import Message
 from tenfold.core.text.redaction import redact
@@ -160,6 +161,19 @@ def test_a_user_text_with_headings_in_it_reads_back_as_one_rule() -> None:
     section = render_facts([make_fact("rule", text)], budget=500, count=estimate_tokens)
     (back,) = parse_facts(section.text)
     assert (back.kind, back.text) == ("rule", text)
+
+
+def test_the_finished_items_of_a_plan_share_a_line_on_which_the_newest_stand() -> None:
+    done = [f"[x] step {number}: mend the part of the report that has number {number}" for number in range(9)]
+    plan = make_fact("todo", "\n".join([*done, "[~] step 9: read it", "[ ] step 10: send it"]), 4)
+    section = render_facts([plan], budget=500, count=estimate_tokens)
+    _, _, _, folded, *rest = section.text.split("\n")
+    assert folded.startswith("  [x] (9 done, the last) step ")
+    assert folded.endswith(done[-1].removeprefix("[x]"))
+    assert rest == ["  [~] step 9: read it", "  [ ] step 10: send it"]
+    (again,) = parse_facts(section.text, position=4)
+    assert rest == render_facts([again], budget=500, count=estimate_tokens).text.split("\n")[-2:]
+    assert clean_supplied_text(section.text, [plan]) == section.text
 
 
 def test_an_earlier_todo_list_is_not_shown() -> None:

@@ -63,7 +63,9 @@ def build_goal(
     other_budget = goal.narrative_budget + goal.user_budget
     if goal.facts_budget + other_budget <= budget:
         return goal
-    facts = max(budget * 6 // 10, budget * goal.facts_budget // (goal.facts_budget + other_budget))
+    facts = budget * goal.facts_budget // (goal.facts_budget + other_budget)
+    if not goal.words_budget:  # a model's notes tell more in their room than facts do
+        facts = max(budget * 6 // 10, facts)
     narrative = (budget - facts) * goal.narrative_budget // max(1, other_budget)
     words = goal.words_budget * facts // goal.facts_budget if goal.facts_budget else 0
     return replace(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -40,11 +41,15 @@ _QUESTION_END = re.compile(r"[?\uff1f\u061f][\"')\]\s]*\Z")
 
 
 class _Sentence(Struct, frozen=True):
-    """One sentence: verbatim, without what is pasted in it, whether its line is a list item, and its paragraph."""
+    """One sentence: verbatim, and without what is pasted in it.
+
+    `is_item` says that it opens a list item, and `continues` that it follows another on its line or in its item.
+    """
 
     text: str
     own: str
     is_item: bool
+    continues: bool
     paragraph: int
 
 
@@ -94,15 +99,16 @@ def _split_sentences(text: str, masked: str) -> Iterator[_Sentence]:
     """Yields the sentences of a text in which at least half is the user's own."""
     last, paragraph = 0, 0
     for start, end in find_sentences(masked):
-        paragraph += text.count("\n", last, start) > 1
-        last = end
+        gap, last = text[last:start], end
+        paragraph += gap.count("\n") > 1
         own = masked[start:end]
         if own.count(MASK) * 2 < len(own):
             bullet = _BULLET.match(own)
             skipped = bullet.end() if bullet else 0
             own = own[skipped : skipped + _MAX_JUDGED_CHARS].replace(MASK, "\x00").replace("\u2019", "'").strip()
             own = own[marker.end() :] if (marker := _MARKER.match(own)) else own
-            yield _Sentence(text[start + skipped : end], own, bullet is not None, paragraph)
+            continues = bullet is None and (not gap.count("\n") or (gap.count("\n") == 1 and gap[-1] in " \t"))
+            yield _Sentence(text[start + skipped : end], own, bullet is not None, continues, paragraph)
 
 
 def _find_rules(sentences: list[_Sentence], language: Language, position: int) -> Iterator[Rule]:
@@ -127,6 +133,10 @@ def _find_rules(sentences: list[_Sentence], language: Language, position: int) -
             and not _QUESTION_END.search(before.text)
         ):
             rule = f"{before.text} {rule}"
+        if sentence.is_item:  # an item is told whole, but for other rules in it
+            rest = takewhile(lambda each: each.continues, sentences[number + 1 :])
+            more = takewhile(lambda each: _classify_sentence(each, language, is_listed=False) is None, rest)
+            rule = " ".join([rule, *(each.text for each in more)])
         is_rule = effect in {"gives", "replaces"} or (effect == "revokes" and language.has("heading", sentence.own))
         yield Rule(excerpt(rule, MAX_RULE_CHARS), position, is_rule, effect=effect)
 

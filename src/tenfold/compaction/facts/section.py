@@ -6,9 +6,11 @@ after `tool:`, so that it never reads as the user's instruction. `facts/parse.py
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from enum import IntEnum, auto
+from itertools import accumulate, takewhile
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -184,7 +186,7 @@ def _choose_words(facts: Sequence[Fact], budget: int, count: Count) -> dict[int,
 def _fit_lines(facts: Sequence[Fact], budget: int, count: Count, words: Container[int] = ()) -> list[tuple[Fact, str]]:
     """Returns each fact with its line. A fact that would exceed its share is shortened with a visible gap."""
     content_chars = _get_content_chars(budget, sum(_has_content(fact) for fact in facts))
-    lines = [render_line(fact, fact.label, content_chars) for fact in facts]
+    lines = [render_line(fact, get_shown_text(fact), content_chars) for fact in facts]
     out: list[tuple[Fact, str]] = []
     for fact, line, size in zip(facts, lines, count(lines) if lines else [], strict=True):
         share = int(budget * _get_share(fact) / 20)
@@ -218,10 +220,33 @@ def _get_share(fact: Fact) -> float:
     return 8 if fact.live else 1
 
 
+def get_shown_text(fact: Fact) -> str:
+    """Returns the text of a fact; of a to-do list, with its finished items on one line, the newest if they are many."""
+    if not isinstance(fact, TodoList):
+        return fact.label
+    lines = fact.text.split("\n")
+    done = [_DONE_MARK.sub("", line) for line in lines if _is_done(line)]
+    if len(done) < _LEAST_FOLDED:
+        return fact.text
+    shown = list(takewhile(lambda length: length <= _DONE_CHARS, accumulate(len(item) + 2 for item in reversed(done))))
+    newest = done[len(done) - max(len(shown), 1) :]
+    folded = f"[x] ({len(done)} done{', the last' if len(newest) < len(done) else ''}) {'; '.join(newest)}"
+    return "\n".join([folded, *(line for line in lines if not _is_done(line))])
+
+
+_LEAST_FOLDED, _DONE_CHARS = 3, 200
+"""The number of finished items from which on they share a line, and about how many characters of them it has."""
+_DONE_MARK = re.compile(r"\s*(?:[-*]\s+)?\[[xX]\]\s*")
+
+
+def _is_done(line: str) -> bool:
+    return "[x]" in line[:8].lower()
+
+
 def _shorten_todos(text: str, limit: int) -> str:
     """Shortens a long list to about `limit` characters: open items first, and the number of items left out."""
     lines = text.split("\n")
-    open_lines = [line for line in lines if "[x]" not in line[:8].lower()]
+    open_lines = [line for line in lines if not _is_done(line)]
     available = max(limit - 40, 40)
     kept: list[str] = []
     for line in open_lines:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from tenfold.compaction.facts.fact_lines import render_line
 from tenfold.compaction.facts.parse import parse_facts
+from tenfold.compaction.facts.section import get_shown_text
 from tenfold.compaction.facts.section_headings import HEADING_BY_LINE, HEADING_INDEX, HEADINGS, TITLE, split_at_title
 from tenfold.compaction.summarize.asking import clean_text
 from tenfold.core.record.fact import ChangedFile, Fact, TodoList
@@ -67,7 +68,7 @@ def _read_back(facts: Sequence[Fact]) -> _Known:
         place = HEADING_INDEX.get((fact.kind, fact.live))
         if place is not None:
             heading = HEADINGS[place].line
-            (*_, line) = _parse(heading, render_line(fact, fact.label, _ANY_LENGTH))
+            (*_, line) = _parse(heading, render_line(fact, get_shown_text(fact), _ANY_LENGTH))
             known.setdefault(heading, []).append((fact, line))
     return known
 
