@@ -73,30 +73,13 @@ BOXES = "- [ ] one thing\n- [x] other thing"
     [
         make_answer(f"A list looks like this in Markdown:\n```\n{BOXES}\n```\nAsk me for more."),
         make_answer("It failed because:\n1. the port is taken\n2. the host is down\n3. the file is gone"),
-        make_answer("The plan file changed. Options:\n1. keep it\n2. drop it\n3. ask"),
+        make_answer("The plan:\n1. read it\n2. mend it\n3. run the tests"),
         make_user(f"### Checks before filing\n{BOXES}\nSee the steps to reproduce below."),
-        make_call("write", path="/w/tests/test_lists.py", content=f'TEXT = """\n{BOXES}\n"""'),
-        make_call("write", path="/w/README.md", content=f"# Lists\n{BOXES}\n"),
-    ],
-)
-def test_a_sample_is_no_plan(message: Message) -> None:
-    assert get_facts(message, make_result("File created successfully"), kind="todo") == []
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        make_answer(f"Where I am:\n{BOXES}"),
-        make_answer("Next steps:\n1. read it\n2. mend it\n3. run the tests"),
-        make_answer("### Plan\n\n1. read it\n2. mend it\n3. run the tests"),
-        make_user("My plan:  \n1. read it  \n2. mend it  \n3. run the tests"),
-        make_user(f"Your tasks:\n{BOXES}"),
         make_call("write", path="/w/docs/PLAN.md", content=BOXES),
-        make_call("edit", path="/w/x.md", old_string="- [ ] one thing", new_string="- [x] one thing"),
     ],
 )
-def test_a_plan(message: Message) -> None:
-    assert len(get_facts(message, make_result("File written successfully"), kind="todo")) == 1
+def test_only_what_a_to_do_tool_was_given_is_a_plan(message: Message) -> None:
+    assert get_facts(message, make_result("File created successfully"), kind="todo") == []
 
 
 @pytest.mark.parametrize("line", ["START OF EXAMPLE\n", "- EXAMPLE -\n", "<demonstration>\n"])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from tenfold.compaction.facts.section import render_facts
-from tenfold.compaction.plan.stages import SummarizePrefixStage
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.fact import Rule
-from tenfold.designs.tiers.stages import SummarizeOlderStage
 from tests.engine.making import (
     build_policy,
     make_call,
@@ -16,37 +14,7 @@ from tests.engine.making import (
     make_work,
     open_session,
 )
-from tests.engine.test_must_keep import find_missing, find_must_keep, get_newest_block
-
-PLAN = "- [ ] write the parser\\n- [ ] write the printer\\n- [ ] write the page\\n- [ ] announce it"
-
-
-def make_plan_edit(number: int, old: str, new: str) -> list[object]:
-    arguments = f'{{"path": "/repo/PLAN.md", "old_string": "{old}", "new_string": "{new}"}}'
-    return [make_call(f"p{number}", "edit", arguments), make_result(f"p{number}", "done", name="edit")]
-
-
-def test_a_list_that_was_last_changed_in_view_keeps_its_hidden_items() -> None:
-    """Only the change was in view, so the next Block knew of one item where the list had four."""
-    write = make_call("w", "write", f'{{"path": "/repo/PLAN.md", "content": "{PLAN}"}}')
-    session = open_session(
-        [make_user_message("Write it."), write, make_result("w", "written", name="write"), *make_work(8)],
-        build_policy(stages=(SummarizePrefixStage(),)),
-    )
-    session.append(
-        *make_plan_edit(1, "- [ ] write the parser", "- [x] write the parser"),  # type: ignore[arg-type]
-        make_reply("The parser is done."),
-    )
-    assert session.compact(to=1_200).status == "compacted"
-    assert get_newest_block(session).replacements[0].last > 2, "where the list was written is hidden"
-    assert "write the parser" in str(session.view.get_messages()[-3:]), "the change itself stays in view"
-    session.append(*make_work(8, start=20))
-    session.compactor.use_policy(build_policy(stages=(SummarizeOlderStage(keep_recent_messages=0),)))
-    assert session.compact(to=1_500).status == "compacted"
-    todo = next(f for f in session.view.list_block_facts() if f.kind == "todo" and f.live)
-    assert [line[2:5] for line in todo.text.split("\n")] == ["[x]", "[ ]", "[ ]", "[ ]"]
-    assert "announce it" in todo.text
-    assert len(find_missing(session)) <= get_newest_block(session).unshown_facts
+from tests.engine.test_must_keep import find_missing, find_must_keep
 
 
 def test_an_error_that_a_late_result_brought_is_not_lost() -> None:

@@ -13,7 +13,6 @@ from tenfold.compaction.facts.file_footer import without_footer
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.facts.section_headings import TITLE
 from tenfold.compaction.facts.shell import inline_heredocs, split_pipelines
-from tenfold.compaction.facts.todos import parse_text_list
 from tenfold.compaction.facts.tool_calls import interpret_call
 from tenfold.compaction.facts.tool_results import judge_result
 from tenfold.compaction.summarize.literals import UNCONFIRMED, SourceText, mark_unconfirmed
@@ -48,13 +47,6 @@ def test_lines_that_begin_with_blanks() -> None:
     assert is_prose(blanks + "these are plain words")
     facts = get_facts(make_answer("Done."), make_user(f"Never fix this.\n{blanks}x"))
     assert "Never fix this." in [fact.text for fact in facts if fact.kind == "rule"]
-
-
-def test_a_plan_behind_empty_lines() -> None:
-    empty = "\n" * 1_000_000
-    assert parse_text_list(0, f"plan{empty}x 2. ", user=True) == []
-    (plan,) = parse_text_list(0, f"The plan:{empty}1. one\n2. two\n3. three", user=True)
-    assert plan.text == "1. one\n2. two\n3. three"
 
 
 @pytest.mark.parametrize("piece", ["$(cat <<EOF\n", "$(cat <<EOF\nEOF\n", "$(cat <<EOF\nEOF" + " " * 40])

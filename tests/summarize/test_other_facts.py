@@ -7,9 +7,9 @@ import itertools
 from hypothesis import given, settings
 
 from tenfold.compaction.facts.extractor import extract_facts, merge_facts
-from tenfold.core.record.fact import CommandRun, Fact, Rule, TodoList
+from tenfold.core.record.fact import CommandRun, Fact, Rule
 from tenfold.core.record.message import Message
-from tests.summarize.making import HISTORIES, get_fact_texts, get_facts, make_answer, make_call, make_result, make_run
+from tests.summarize.making import HISTORIES, get_fact_texts, get_facts, make_call, make_result, make_run
 
 
 def test_a_todo_tool_gives_its_last_state() -> None:
@@ -22,42 +22,6 @@ def test_a_todo_tool_gives_its_last_state() -> None:
         kind="todo",
     )
     assert [(fact.text, fact.live) for fact in facts] == [("[x] a\n[~] b", True)]
-
-
-def test_checkboxes_in_a_file_follow_their_edits() -> None:
-    story = [
-        make_call("write", path="/plan.md", content="# Plan\n- [ ] one\n- [ ] two\n"),
-        make_result("ok"),
-        make_call("edit", path="/plan.md", oldText="- [ ] one", newText="- [x] one"),
-        make_result("ok"),
-    ]
-    assert get_fact_texts(*story, kind="todo") == ["- [x] one\n- [ ] two"]
-    assert [f.live for f in get_facts(*story, *make_run("rm /plan.md"), kind="todo")] == [False]
-
-
-def test_a_plan_that_says_the_same_under_several_headings_is_ticked_from_above() -> None:
-    story = [
-        make_call("write", path="/plan.md", content="## A\n- [ ] one\n- [ ] verify\n## B\n- [ ] two\n- [ ] verify\n"),
-        make_result("ok"),
-        make_call("edit", path="/plan.md", oldText="- [ ] one\n- [ ] verify", newText="- [x] one\n- [x] verify"),
-        make_result("ok"),
-    ]
-    assert get_fact_texts(*story, kind="todo") == ["- [x] one\n- [x] verify\n- [ ] two\n- [ ] verify"]
-    beside = [
-        make_call("edit", path="/plan.md", oldText="- [x] verify\n- [ ] two", newText="- [x] verify\n- [x] two"),
-        make_result("ok"),
-    ]
-    assert get_fact_texts(*story, *beside, kind="todo") == ["- [x] one\n- [x] verify\n- [x] two\n- [ ] verify"]
-    old, new = "- [x] verify\n- [ ] two\n- [ ] verify", "- [x] verify\n- [x] two\n- [x] verify"
-    both = [make_call("edit", path="/plan.md", oldText=old, newText=new), make_result("ok")]
-    assert get_fact_texts(*story, *both, kind="todo") == ["- [x] one\n- [x] verify\n- [x] two\n- [x] verify"]
-
-
-def test_a_numbered_plan_counts_where_a_plan_is_spoken_of() -> None:
-    assert get_fact_texts(make_answer("The plan:\n1. read\n2. write\n3. test"), kind="todo") == [
-        "1. read\n2. write\n3. test"
-    ]
-    assert get_fact_texts(make_answer("Three colours:\n1. red\n2. blue\n3. green"), kind="todo") == []
 
 
 def test_a_resolution_in_the_newer_range_settles_an_error_of_the_older() -> None:
@@ -106,20 +70,3 @@ def test_a_secret_whose_label_is_cut_off_is_not_shown() -> None:
         )
         (shown,) = get_fact_texts(*make_run(command), kind="command")
         assert "orsebattery" not in shown, words
-
-
-def test_a_change_that_is_read_again_ticks_no_second_item_of_the_same_name() -> None:
-    plan = "- [ ] Write the parser\n- [ ] Verify\n- [ ] Write the printer\n- [ ] Verify"
-    written = [make_call("write", path="PLAN.md", content=plan), make_result("Written.")]
-    ticked = [
-        make_call("edit", path="PLAN.md", old_string="- [ ] Verify", new_string="- [x] Verify"),
-        make_result("ok"),
-    ]
-    items = list(enumerate([*written, *ticked]))
-    (carried,) = (fact for fact in extract_facts(items) if isinstance(fact, TodoList))
-    assert carried.text.count("[x] Verify") == 1
-    in_view = items[2:]  # the change is still in view, beside the list that holds it already
-    twice = merge_facts([carried], extract_facts(in_view))
-    assert [fact.text.count("[x] Verify") for fact in twice if fact.kind == "todo"] == [2]
-    once = merge_facts([carried], extract_facts(in_view, known_lists={carried.name: carried.position}))
-    assert [fact.text for fact in once if fact.kind == "todo"] == [carried.text]

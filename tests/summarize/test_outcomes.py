@@ -7,7 +7,7 @@ import pytest
 from tenfold.core.record.fact import CommandRun
 from tenfold.core.record.message import Message
 from tenfold.core.view.units import NO_RESULT
-from tests.summarize.making import get_facts, make_answer, make_call, make_result, make_run, make_user
+from tests.summarize.making import get_facts, make_call, make_result, make_run
 
 
 def find_open_errors(*messages: Message) -> list[str]:
@@ -164,20 +164,6 @@ def test_a_tool_of_any_name_is_over_when_it_succeeds_later() -> None:
     bad = [make_call("return_items", order="#W1"), make_result("Error: order not found", error=True)]
     assert find_open_errors(*bad) == ["Error: order not found"]
     assert find_open_errors(*bad, make_call("return_items", order="#W2"), make_result('{"status": "done"}')) == []
-
-
-def test_what_the_user_pasted_ages_with_his_requests() -> None:
-    pasted = make_user("CI says this, please look:\n\n" + "log line here\n" * 40 + "main.c:9:9: error: undeclared name")
-    assert find_open_errors(pasted) == ["main.c:9:9: error: undeclared name"]
-    later = [
-        make_answer("ok"),
-        make_user("add a page"),
-        make_answer("ok"),
-        make_user("and a footer"),
-        make_answer("ok"),
-        make_user("and a header"),
-    ]
-    assert find_open_errors(pasted, *later) == []
 
 
 def test_a_long_output_gives_few_bounded_lines() -> None:

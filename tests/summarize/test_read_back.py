@@ -10,7 +10,7 @@ from tenfold.compaction.facts.extractor import merge_facts
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.facts.section import render_facts
 from tenfold.core.record.fact import Fact
-from tests.summarize.making import estimate_tokens, get_facts, make_call, make_result, make_run, make_user
+from tests.summarize.making import estimate_tokens, get_facts, make_run, make_user
 
 PLENTY = 10_000
 
@@ -36,24 +36,3 @@ def test_a_section_that_is_read_back_again_and_again_stays_as_it_is() -> None:
     for _ in range(3):
         again = list(read_back(again))
         assert render_text(again) == first
-
-
-def test_a_change_of_a_plan_in_a_file_is_one_of_the_list_that_was_read_back() -> None:
-    plan = "- [ ] read the file\n- [ ] count the words\n- [ ] print the sum"
-    facts = get_facts(make_user("go on"), make_call("write", path="plan.md", content=plan), make_result("written"))
-    change = {"old_string": "- [ ] read the file", "new_string": "- [x] read the file"}
-    more = {"old_string": "- [ ] count the words", "new_string": "- [x] count the words"}
-    edits = (m for each in (change, more) for m in (make_call("edit", path="plan.md", **each), make_result("edited")))
-    text = render_text(read_back(facts, *get_facts(make_user("next"), *edits)))
-    assert "[x] read the file" in text
-    assert "[x] count the words" in text
-    assert "[ ] print the sum" in text
-    other = {"old_string": "- [ ] buy milk", "new_string": "- [x] buy milk"}
-    text = render_text(
-        read_back(
-            facts, *get_facts(make_user("next"), make_call("edit", path="home.md", **other), make_result("edited"))
-        )
-    )
-    plan_text = text.partition("## Plan and to-do state")[2].partition("## Files")[0]
-    assert "buy milk" in plan_text
-    assert "print the sum" not in plan_text, "another list, which is now the newest"

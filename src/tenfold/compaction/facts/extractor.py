@@ -16,23 +16,21 @@ from tenfold.compaction.facts.merge import merge_facts
 from tenfold.compaction.facts.redacted_messages import redact_message
 from tenfold.compaction.facts.shell import FileEffect, list_reported_renames, strip_directory_change
 from tenfold.compaction.facts.shortened_steps import parse_step_line
-from tenfold.compaction.facts.todos import parse_file_list, parse_text_list, parse_tool_list
+from tenfold.compaction.facts.todos import parse_tool_list
 from tenfold.compaction.facts.tool_calls import ToolAction, find_open_file, interpret_call, parse_text_action
 from tenfold.compaction.facts.tool_results import (
     UNKNOWN,
     ToolOutcome,
-    find_error_lines,
     has_failed,
     has_taken_effect,
     is_refused,
     judge_result,
 )
-from tenfold.core.record.fact import Change, ChangedFile, CommandRun, Fact, Failure, FileRead, TodoList
+from tenfold.core.record.fact import Change, ChangedFile, CommandRun, Fact, FileRead
 from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
-from tenfold.core.text.excerpts import MAX_SEARCHED_CHARS, Keep, excerpt, flatten
-from tenfold.core.text.json_text import extract_prose
+from tenfold.core.text.excerpts import Keep, excerpt, flatten
 from tenfold.core.text.redaction import redact_cached
-from tenfold.core.wire.marks import STEP_PREFIX, strip_harness_text
+from tenfold.core.wire.marks import strip_harness_text
 
 __all__ = ["extract_facts", "merge_facts"]
 
@@ -42,24 +40,13 @@ MAX_DESCRIBED_FILES = 40
 """For how many files one call's facts say what it changed in them."""
 
 
-def extract_facts(
-    entries: Iterable[tuple[int, Message]], *, known_lists: Mapping[str, int] = MappingProxyType({})
-) -> tuple[Fact, ...]:
-    """Returns the facts of original messages, given as (position, message) in order. Settled ones have `live` False.
-
-    `known_lists` says up to which position the changes of a to-do list are known, by its key. Those changes are left
-    out: a list may hold an item several times, and would be ticked once more.
-    """
+def extract_facts(entries: Iterable[tuple[int, Message]]) -> tuple[Fact, ...]:
+    """Returns the facts of original messages, given as (position, message) in order. Settled ones have `live` False."""
     reader = _FactReader()
     items = list(entries)
     for at, message in items if is_later_range(items) else items[find_task_start(items) :]:
         reader.read(at, redact_message(message))
-    return merge_facts((), (fact for fact in reader.finish() if not _is_known(fact, known_lists)))
-
-
-def _is_known(fact: Fact, known_lists: Mapping[str, int]) -> bool:
-    """Tells whether a fact is a change of a to-do list that is known already."""
-    return isinstance(fact, TodoList) and fact.is_part and fact.position <= known_lists.get(fact.name, -1)
+    return merge_facts((), reader.finish())
 
 
 class _FactReader:
@@ -93,23 +80,13 @@ class _FactReader:
         text = strip_examples("\n".join(texts))
         first = not self._has_answer and position <= MAX_START_POSITION
         self._facts.extend(extract_instructions(position, text, first=first))
-        text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
-        self._facts.extend(parse_text_list(position, text, user=True))
-        if len(text) > 300:
-            lines = find_error_lines(text, strict=True)
-            self._facts.extend(Failure(line, position, source="user") for line in lines)
 
     def _read_answer(self, position: int, message: Message) -> None:
         self._has_answer |= message.status == "ok"
         calls = get_tool_calls(message)
         for call in calls:
             self._pending[call.id] = interpret_call(call, self._open_file)
-        text = extract_prose("\n".join(part.text for part in message.parts if isinstance(part, Text)))
-        text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
-        if text.startswith(STEP_PREFIX):
-            self._read_shortened_step(position, text)
-        elif text:
-            self._facts.extend(parse_text_list(position, text, user=False))
+        self._read_shortened_step(position, "\n".join(part.text for part in message.parts if isinstance(part, Text)))
         text_call = None if calls else parse_text_action(message)
         self._text_action = interpret_call(text_call, self._open_file) if text_call else None
 
@@ -144,10 +121,6 @@ class _FactReader:
             if not failed or (is_shell and effect.is_certain):
                 content = describe_edit(action, effect) if number < MAX_DESCRIBED_FILES else ""
                 self._add_file_effect(position, effect, content, is_confirmed=is_shell or outcome.note != UNKNOWN)
-                if effect.verb in {"write", "modify"} and not is_shell:
-                    self._facts.extend(
-                        parse_file_list(position, effect.path, action.arguments, is_whole_file=effect.verb == "write")
-                    )
         for effect in list_reported_renames(action.source if is_shell else "", output):
             self._add_file_effect(position, effect, "")
         if action.verb == "todo" and not failed:

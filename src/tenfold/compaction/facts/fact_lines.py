@@ -31,7 +31,7 @@ def render_line(fact: Fact, text: str, content_chars: int = MAX_CONTENT_CHARS) -
             return f"- [{flatten(redact(fact.outcome))}] {flatten(shown)}"
         case TodoList():
             entry = f"[{fact.position}] " if fact.position >= 0 else ""
-            return _render_lines(f"- {entry}{'user' if fact.is_users else 'assistant'}:\n{shown.strip()}")
+            return _render_lines(f"- {entry}assistant:\n{shown.strip()}")
         case Claim():
             return _render_lines(f"- {fact.about}: {shown.strip()}")
         case _:

@@ -1,4 +1,4 @@
-"""Reads what the user said: the current request, standing rules, corrections. Also finds plan steps.
+"""Reads what the user said: the current request, standing rules, corrections.
 
 Only messages of origin human are read, and of these only the user's own words. A sentence becomes a rule if a cue of
 its language says that it holds from then on. A wrong rule does more harm than a missing one, since every request is
@@ -195,18 +195,3 @@ def _find_corrections(
         if len(said) >= _MIN_CORRECTION_CHARS and not any(said in text for text in told):
             told.append(said)
             yield Correction(excerpt(said, MAX_RULE_CHARS), position)
-
-
-def find_plan_steps(text: str) -> list[str]:
-    """Returns the lines of the last numbered or checkbox list of at least three items, [] if there is none."""
-    best: list[str] = []
-    run: list[str] = []
-    for line in text.split("\n"):
-        if _LIST_ITEM.match(line):
-            run.append(line.rstrip())
-        elif line.strip() and not line.startswith((" ", "\t")):
-            best, run = (run, []) if len(run) >= 3 else (best, [])
-    return run if len(run) >= 3 else best
-
-
-_LIST_ITEM = re.compile(r"^\s*(?:[-*]\s+\[[ xX~-]\]|\d{1,2}[.)])\s+\S")

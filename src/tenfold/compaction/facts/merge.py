@@ -57,7 +57,7 @@ def merge_facts(older: Iterable[Fact], newer: Iterable[Fact]) -> tuple[Fact, ...
         *_keep_latest(_select(facts, Remark), _normalize),
         *_keep_latest(_select(facts, Claim), lambda claim: f"{claim.about} {_normalize(claim)}"),
         *settle_failures(failures, [each.position for each in requests], commands, changes),
-        *fold_plans(_select(facts, TodoList), changes),
+        *fold_plans(_select(facts, TodoList)),
         *changes,
         *_keep_latest(reads, lambda read: read.text, MAX_READS),
         *commands,

@@ -142,8 +142,7 @@ def _parse_item(heading: SectionHeading, item: str, position: int) -> list[Fact]
             return [Failure(item, position, source=source)]
         case "todo":
             match = _SPEAKER_PREFIX.match(item)
-            is_users = match is not None and match["speaker"] == "user"
-            return [TodoList(item[match.end() :] if match else item, position, is_users=is_users)]
+            return [TodoList(item[match.end() :] if match else item, position)]
         case "file_read":
             return [FileRead(item, position)]
         case _ if _MORE_FILES.fullmatch(item):

@@ -350,21 +350,17 @@ def _has_error_member(text: str) -> bool:
 
 
 @memoize
-def find_error_lines(text: str, *, strict: bool = False) -> tuple[str, ...]:
-    """Returns the lines that name an error: at most six, shortened, without duplicates, in order.
-
-    `strict` takes only lines with the form of an error: an exception, a compiler's line, the name of a failing test.
-    """
+def find_error_lines(text: str) -> tuple[str, ...]:
+    """Returns the lines that name an error: at most six, shortened, without duplicates, in order."""
     text = excerpt(text, MAX_SEARCHED_CHARS, Keep.EDGES)
     if not _HINT.search(text):
         return ()
-    patterns = [(clue, shape) for clue, shape in _ERROR_PATTERNS if clue <= ErrorClue.NAME or not strict]
     found: dict[str, tuple[ErrorClue, str]] = {}
     for raw in strip_escapes(text).split("\n"):
         if len(raw) > 2_000 or not _HINT.search(raw):
             continue
         line = flatten(raw)
-        clue = next((clue for clue, shape in patterns if shape.search(line)), None)
+        clue = next((clue for clue, shape in _ERROR_PATTERNS if shape.search(line)), None)
         if clue is not None and not _NOISE.search(line):
             found[normalize_key(line)] = (clue, excerpt(line, 300))
     return _select_error_lines(list(found.values()))

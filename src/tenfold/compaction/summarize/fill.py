@@ -230,8 +230,7 @@ def collect_facts(draft: Draft) -> tuple[Fact, ...]:
     if draft.view.open_step is not None:
         originals += [(p, m) for p, e in draft.view.open_step.entries if (m := get_message(e)) is not None]
     settings = build_setting_facts((at, draft.view.path.get_entry(at)) for at in draft.view.state.rule_settings)
-    known_lists = {fact.name: fact.position for fact in older if isinstance(fact, TodoList) and not fact.is_part}
-    return merge_facts(older, (*extract_facts(originals, known_lists=known_lists), *settings))
+    return merge_facts(older, (*extract_facts(originals), *settings))
 
 
 FOOTER_SHARE = 4

@@ -159,15 +159,10 @@ class Failure(FactBase, frozen=True, tag="failure"):
 
 
 class TodoList(FactBase, frozen=True, tag="plan"):
-    """A plan or to-do list, one line an item. `name` tells the lists of a session apart.
-
-    `is_part` says that it holds only what was changed in a list, and `is_users` that the user wrote it.
-    """
+    """A to-do list that the agent gave to a tool, one line an item. `name` tells the lists of a session apart."""
 
     kind: ClassVar[FactKind] = "todo"
     name: str = "todo"
-    is_part: bool = False
-    is_users: bool = False
 
 
 class BlankFact(FactBase, frozen=True, tag="blank"):

@@ -84,7 +84,7 @@ def _convert_fact(old: _Schema1Fact) -> StoredFact:
         case "error":
             return Failure(*common, old.note)
         case "todo":
-            return TodoList(*common, old.key, old.note == "part", old.note == "user")
+            return TodoList(*common, old.key)
         case "file_modified" | "file_created" | "file_deleted" | "file_renamed":
             return _convert_change(old)
         case _:

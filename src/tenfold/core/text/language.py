@@ -21,8 +21,6 @@ CueName = Literal[
     "heading",
     "quoting",
     "idle",
-    "planning",
-    "stepping",
     "user",
 ]
 _TELLING: tuple[CueName, ...] = ("standing", "binding", "permitting", "revoking", "changing", "once")

@@ -38,7 +38,7 @@ class LanguageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     ones stand before the sender and the subject of a mail. A sentence is not
     judged by the phrases in `idle`, which look like cues and are none. A message that consists of `acknowledging` words
     only asks for nothing; left out are words that may ask for something, such as "please" in most languages.
-    `planning` and `stepping` words stand above a plan, the latter in what a model wrote only. `asking` words are what
+    `asking` words are what
     questions are made of: half the words of a question are such. `user` words name the person whose instructions count,
     as in "User: ..." and in "Rules of the user".
 
@@ -67,8 +67,6 @@ class LanguageTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     mailing: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     acknowledging: tuple[str, ...] = ()
-    planning: tuple[str, ...] = ()
-    stepping: tuple[str, ...] = ()
     asking: tuple[str, ...] = ()
     user: tuple[str, ...] = ()
     abbreviations: tuple[str, ...] = ()
