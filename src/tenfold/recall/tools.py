@@ -20,7 +20,11 @@ from tenfold.store.search.entry_text import list_arguments
 
 SEARCH, READ, EXPAND = "recall_search", "recall_read", "recall_expand"
 _DESCRIPTIONS: Mapping[str, tuple[str, str, str]] = {
-    SEARCH: ("words", "Find earlier messages that you no longer see, the best first.", "Words, or a question."),
+    SEARCH: (
+        "words",
+        "Find earlier messages that you no longer see: first those with all the words, then those that answer best.",
+        "Words, or a question.",
+    ),
     READ: (
         "entry",
         "Read an earlier message exactly as it was.",

@@ -31,6 +31,7 @@ from tenfold.apps.cli.store_access import (
     open_session,
 )
 from tenfold.compaction.facts.parse import parse_facts
+from tenfold.compaction.facts.section import get_shown_text
 from tenfold.compaction.summarize.literals import count_unconfirmed
 from tenfold.compaction.trigger.economy import explain_receipt
 from tenfold.core.record.block import Block, Substitute
@@ -376,7 +377,8 @@ def list_facts(view: View) -> list[FactStatus]:
     for fact in view.list_block_facts():
         text = sanitize(fact.label)
         state = "not in view" if fact.live else "settled"
-        if (fact.kind, text) in shown_facts or fact.label in view_text:
+        labels = {(fact.kind, text), (fact.kind, sanitize(get_shown_text(fact)))}
+        if not labels.isdisjoint(shown_facts) or fact.label in view_text:
             state = "in view"
         out.append(FactStatus(fact.kind, text, fact.live and fact.kind in MUST_KEEP, state))
     return sorted(out, key=lambda f: (not f.must_keep, _STATES.index(f.state), f.kind))

@@ -236,7 +236,7 @@ def get_shown_text(fact: Fact) -> str:
 
 _LEAST_FOLDED, _DONE_CHARS = 3, 200
 """The number of finished items from which on they share a line, and about how many characters of them it has."""
-_DONE_MARK = re.compile(r"\s*(?:[-*]\s+)?\[[xX]\]\s*")
+_DONE_MARK = re.compile(r"^\s*+(?:[-*]\s++)?\[[xX]\]\s*+")
 
 
 def _is_done(line: str) -> bool:

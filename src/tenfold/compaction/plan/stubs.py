@@ -250,9 +250,10 @@ FIRST_CHARACTERS, _ENDS_CHARACTERS = 100, 60
 def describe_cleared(draft: Draft, shown: VisibleMessage, tokens: Counted, recall: RecallMode) -> str:
     """Builds the text for a cleared output: its lines and tokens, and its first and last line."""
     text = get_text(shown.message)
-    first = excerpt(_quote_first_line(text.strip()), _ENDS_CHARACTERS, Keep.START)
-    last = excerpt(_quote_last_line(text), _ENDS_CHARACTERS, Keep.START)
-    quoted = f"first line: {first}" + (f"; last line: {last}" if last and last != first else "")
+    first, last = _quote_first_line(text.strip()), _quote_last_line(text)
+    limit = _ENDS_CHARACTERS if last else FIRST_CHARACTERS
+    quoted = f"first line: {excerpt(first, limit, Keep.START)}"
+    quoted += f"; last line: {excerpt(last, limit, Keep.START)}" if last else ""
     lines = text.count("\n") + 1
     size = f"{lines:,} lines{_describe_other_parts(shown.message)}, {tokens:,} tokens"
     return f"{CLEARED_PREFIX}: {size}; {quoted}{render_hint_for(draft, shown, recall)}]"

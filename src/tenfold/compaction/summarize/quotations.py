@@ -31,7 +31,7 @@ _LINE = re.compile(
 _MIN_WORDS, _MIN_LETTERS = 3, 8
 """A quotation has at least so many words and letters. Of Chinese and the like, written without spaces, half of them."""
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff]")
-_BULLET = re.compile(r"(?:[-*\u2022]|\d{1,2}[.)])\s+")
+_BULLET = re.compile(r"\A(?:[-*\u2022]|\d{1,2}[.)])\s+")
 
 
 class Quotation(Struct, frozen=True):
@@ -103,6 +103,6 @@ def _find_sentences_with(pattern: re.Pattern[str], text: str) -> str:
         touched = ((start, end) for start, end in find_sentences(masked) if start < match.end() and end > match.start())
         spans = [(start, end, masked.count(MASK, start, end) * 2 < end - start) for start, end in touched]
         if spans and all(is_own for _, _, is_own in spans):
-            sentences = _BULLET.sub("", text[spans[0][0] : spans[-1][1]], count=1)
+            sentences = _BULLET.sub("", text[spans[0][0] : spans[-1][1]])
             return sentences if len(sentences) <= MAX_RULE_CHARS else ""
     return ""

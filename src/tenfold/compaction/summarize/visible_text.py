@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tenfold.compaction.facts.file_changes import find_changed_files
 from tenfold.compaction.facts.parse import get_text_before_facts, without_section
-from tenfold.compaction.facts.section import FactsSection, is_must_keep, render_facts
+from tenfold.compaction.facts.section import FactsSection, get_shown_text, is_must_keep, render_facts
 from tenfold.compaction.facts.section_headings import split_at_title
 from tenfold.compaction.plan.draft import UNWRITTEN_SUMMARY
 from tenfold.compaction.plan.pipeline import Plan
@@ -142,6 +142,8 @@ def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Coun
 
 def is_fact_in(fact: Fact, text: str) -> bool:
     """Tells whether a fact is in a text that has single spaces; of a shortened fact, whether all its parts are."""
+    if get_shown_text(fact) != fact.label and has_words(collapse_spaces(get_shown_text(fact)), text):
+        return True
     head, *rest = ENDS_MARK.split(collapse_spaces(fact.label))
     return has_words(head, text) if not rest else all(part in text for part in (head, *rest))
 
