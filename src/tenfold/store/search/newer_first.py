@@ -75,8 +75,7 @@ def find_series(texts: Sequence[str], terms: Sequence[str]) -> list[int]:
     found: dict[tuple[int, str], dict[int, str]] = defaultdict(dict)
     for index, text in enumerate(texts):
         for each in _list_prints(text, stems):
-            if 2 * each.coverage >= len(stems):
-                found[each.coverage, each.name].setdefault(index, each.value)
+            found[each.coverage, each.name].setdefault(index, each.value)
     changing = [(key, values) for key, values in found.items() if len(set(values.values())) > 1]
     if not changing:
         return []
@@ -85,7 +84,10 @@ def find_series(texts: Sequence[str], terms: Sequence[str]) -> list[int]:
 
 
 def _list_prints(text: str, stems: Sequence[str]) -> Iterator[_Print]:
-    """Yields the values that a text prints of names with one of the stems, the last ones first."""
+    """Yields the values that a text prints of names with one of the stems, the last ones first.
+
+    Only lines that hold half of the stems count.
+    """
     folded = fold_text(text)
     end = len(folded)
     for _ in range(_MAX_LINES):
@@ -95,7 +97,8 @@ def _list_prints(text: str, stems: Sequence[str]) -> Iterator[_Print]:
         start, stop = folded.rfind("\n", 0, end) + 1, folded.find("\n", end)
         line = folded[start:stop] if stop >= 0 else folded[start:]
         coverage = sum(stem in line for stem in stems)
-        for match in filter(None, (_PRINTED_VALUE.match(line, at) for at in _find_names(line, stems))):
+        starts = _find_names(line, stems) if 2 * coverage >= len(stems) else ()
+        for match in filter(None, (_PRINTED_VALUE.match(line, at) for at in starts)):
             yield _Print(match.group(1), match.group(2), coverage)
         end = start
 
