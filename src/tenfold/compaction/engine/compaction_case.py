@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tenfold.compaction.engine.call import Call, describe_demand
 from tenfold.compaction.engine.fit import build_goal
 from tenfold.compaction.engine.policy import Policy
-from tenfold.compaction.plan.draft import Draft, Goal, itemize_least
+from tenfold.compaction.plan.draft import MINIMAL_SUMMARY_TOKENS, Draft, Goal, itemize_least
 from tenfold.compaction.plan.long_messages import count_unanswered_tokens
 from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.plan.protected import CURRENT_REQUEST
@@ -137,7 +137,8 @@ class CompactionCase(Struct, frozen=True):
         if not goal.words_budget:
             return goal
         notes = goal.narrative_budget * goal.target // max(target, 1) + goal.summary_overhead
-        return replace(goal, narrative_budget=min(notes, target - goal.facts_budget))
+        fixed = sum(itemize_least(draft).values(), NO_TOKENS) - MINIMAL_SUMMARY_TOKENS
+        return replace(goal, narrative_budget=min(notes, target - fixed - goal.facts_budget))
 
     def is_worth_a_block(self, plan: Plan) -> bool:
         """Whether a plan changes anything, and saves what a Block must save: above the hard limit, to get below it."""
