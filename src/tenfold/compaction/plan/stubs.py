@@ -218,18 +218,14 @@ def find_hidden_part(text: str, shown: str) -> str:
     if len(pieces) == 1 or hidden[0][1]:
         return ""
     hidden.append((at, len(text)))
-    return "\n".join(part for part in (_take_own(text, first, last) for first, last in hidden) if part)
-
-
-def _take_own(text: str, first: int, last: int) -> str:
-    """Returns what is the user's own of a stretch of a message."""
     out: list[str] = []
-    at = 0
+    begin = 0
     for part, is_own in split_pasted(text):
+        end = begin + len(part)
         if is_own:
-            out.append(part[max(first - at, 0) : max(last - at, 0)].strip("\n"))
-        at += len(part) + 1
-    return "\n".join(part for part in out if part.strip())
+            out += [text[max(first, begin) : min(last, end)] for first, last in hidden if first < end and last > begin]
+        begin = end + 1
+    return "\n".join(part.strip("\n") for part in out if part.strip())
 
 
 _REQUEST_GAP = re.compile(r"\n\[\.\.\. [\d,]+ characters of the request left out[^\n]*\](?:\n|\Z)")
