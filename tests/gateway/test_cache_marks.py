@@ -106,7 +106,7 @@ def test_marks_are_in_order_through_a_run(top: bool) -> None:  # noqa: FBT001 - 
     talk.extra = {"system": [{**build_text("You look at parts."), "cache_control": HOUR}], "tools": None}
     with run_gateway(window=8_000, recall="none", summary_model="auto") as (upstream, gateway):
         talk.add_user()
-        for _ in range(12):
+        for _ in range(14):
             talk.add_answer("word " * 500)
             talk.add_user()
             marked = talk.copy()
