@@ -352,3 +352,8 @@ def test_code_in_an_answer_is_told_by_its_first_lines() -> None:
     shown = first.count(" / total")
     assert first.endswith(f"... ({40 - shown}")
     assert rest == " Run it."
+
+
+def test_an_empty_block_in_an_answer_is_nothing() -> None:
+    told = write_story([(0, make_answer("Here it is:\n```\n\n```\nThat was all."))], budget=300, count=estimate_tokens)
+    assert told == "[0] Assistant: Here it is: That was all."

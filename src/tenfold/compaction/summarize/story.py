@@ -246,10 +246,11 @@ def _split_text(text: str) -> Iterator[_Piece]:
     head, has_head, was_row = "", False, False
     for sentence in split_sentences(extract_prose(redact_cached(text))):  # the whole: a secret may have several lines
         if block := FENCE.fullmatch(sentence):
-            if head:
-                yield _Piece(head, is_head=True)
-            yield _Piece(_shorten_block(sentence, block[1]), is_item=bool(head) or has_head)
-            head = ""
+            if code := _shorten_block(sentence, block[1]):
+                if head:
+                    yield _Piece(head, is_head=True)
+                yield _Piece(f"`{code}`", is_item=bool(head) or has_head)
+                head = ""
             continue
         line = flatten(sentence)
         words = strip_markdown(line)
@@ -271,12 +272,12 @@ def _split_text(text: str) -> Iterator[_Piece]:
 
 
 def _shorten_block(block: str, fence: str) -> str:
-    """Returns the first whole lines of a fenced block on one line, and says how many follow."""
+    """Returns the first whole lines of a fenced block on one line, and says how many follow; "" of an empty one."""
     lines = [flatten(line) for line in block.strip().split("\n")[1:] if line.strip() and line.strip() != fence]
     shown = list(takewhile(lambda length: length <= MAX_LINE_CHARS, accumulate(len(line) + 3 for line in lines)))
     first = lines[: max(len(shown), 1)]
     more = [f"... ({len(lines) - len(first)} more lines)"] if len(lines) > len(first) else []
-    return f"`{' / '.join([excerpt(line, MAX_LINE_CHARS) for line in first] + more)}`"
+    return " / ".join([excerpt(line, MAX_LINE_CHARS) for line in first] + more)
 
 
 def _get_label(call: NarratedCall) -> str:
