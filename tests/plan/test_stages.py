@@ -492,3 +492,14 @@ def test_an_elision_over_an_older_block_lies_one_level_higher() -> None:
     levels = {r.level for r in second.replacements if (r.first, r.last) in twice}
     assert levels == {1}
     assert {r.level for r in first.replacements} == {0}
+
+
+def test_a_cleared_output_quotes_what_a_program_said_last_and_no_prompt() -> None:
+    output = (
+        "collected 30 items\n" + "tests pass one after the other\n" * 60 + "Ran 30 tests: OK\n(Open file: n/a)\nbash-$"
+    )
+    steps = [make_call("c1"), make_result("c1", output), *make_work(6)]
+    session = open_session([make_user_message("Test it."), *steps], build_policy(stages=(ClearStage(),)))
+    assert session.compact(to=1_000).status == "compacted"
+    texts = [get_text(message) for message in session.view.get_messages()]
+    assert any("first line: collected 30 items; last line: Ran 30 tests: OK]" in text for text in texts), texts

@@ -29,7 +29,7 @@ from tenfold.core.record.fact import (
 )
 
 _NOTE_SUFFIX = re.compile(r"(?<! ) +\((?:from|note): (?P<note>[^\n]*)\)$")
-_SPEAKER_PREFIX = re.compile(r"(?:\[\d+\] )?(?P<speaker>user|assistant):[ \n]")
+_SPEAKER_PREFIX = re.compile(r"(?:\[\d+\] )?(?:user|assistant):[ \n]")
 _MORE_FILES = re.compile(r"\(\d+ more\)")
 _RETOLD_NOTE = " (see also the later rule about "
 """Begins a note that versions before 0.4 put behind some rules. It is no part of the rule."""

@@ -263,7 +263,7 @@ def _judge_command(action: ToolAction, text: str, *, is_error: bool, position: i
 
 def _judge_look(action: ToolAction, text: str, code: int | None, *, failed: bool) -> ToolOutcome:
     """Judges a command that only reads. It failed if all that it printed is a complaint."""
-    body = _list_body_lines(text) if len(text) < _MAX_COMPLAINT_CHARS else [text[:1], "", ""]
+    body = list_body_lines(text) if len(text) < _MAX_COMPLAINT_CHARS else [text[:1], "", ""]
     if not body and code in {None, 0, 1} and is_search(action.source):
         return ToolOutcome("ok: nothing found")
     has_complained = len(body) <= 2 and any(_COMPLAINT.search(line) for line in body)
@@ -291,7 +291,7 @@ def _is_open_question(action: ToolAction, text: str, code: int | None) -> bool:
     return (code is None and is_test_run(action.source)) or can_hide_failure(command, text.strip().count("\n") + 1)
 
 
-def _list_body_lines(text: str) -> list[str]:
+def list_body_lines(text: str) -> list[str]:
     """Returns the lines that a program printed, without what the harness put around them."""
     lines = (flatten(line) for line in strip_escapes(text).split("\n"))
     lines = (line.removeprefix("Output: ") for line in lines)

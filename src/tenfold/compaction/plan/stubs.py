@@ -13,7 +13,7 @@ from operator import itemgetter
 from msgspec.structs import replace
 
 from tenfold.compaction.facts.tool_calls import classify_tool, find_command, interpret_call
-from tenfold.compaction.facts.tool_results import judge_result
+from tenfold.compaction.facts.tool_results import judge_result, list_body_lines
 from tenfold.compaction.facts.user_words import split_pasted
 from tenfold.compaction.plan.draft import Draft, RecallMode
 from tenfold.core.record.entry import get_message
@@ -277,9 +277,10 @@ def _quote_first_line(text: str) -> str:
 
 
 def _quote_last_line(text: str) -> str:
-    """Returns the last line that says something: what a program reports when it ends."""
+    """Returns the last line that says something, without a prompt or exit code that a harness puts behind it."""
     lines = redact_cached(text).split("\n")[1:]  # the whole: a secret may have several lines
-    return next((line.strip() for line in reversed(lines) if any(map(str.isalnum, line))), "")
+    said = (line.strip() for line in reversed(lines) if any(map(str.isalnum, line)))
+    return next((line for line in said if list_body_lines(line[: 4 * FIRST_CHARACTERS])), "")
 
 
 def _describe_other_parts(message: Message) -> str:
