@@ -24,6 +24,7 @@ from tenfold.store.base import Store
 from tenfold.store.location import open_store
 from tests import sessions
 from tests.leftovers import find_leftovers, read_state
+from tests.postgres import start_server
 from tests.thorough import IS_THOROUGH, is_taken
 
 settings.register_profile(
@@ -86,6 +87,14 @@ def store() -> Iterator[Store]:
     opened = open_store(":memory:")
     yield opened
     opened.close()
+
+
+def pytest_sessionfinish() -> None:
+    """Stops the PostgreSQL server of this process, if a test has started it."""
+    if start_server.cache_info().currsize:
+        server = start_server()
+        if not isinstance(server, str):
+            server.stop()
 
 
 @pytest.hookimpl(wrapper=True)

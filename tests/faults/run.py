@@ -12,7 +12,6 @@ import mmap
 import os
 import random
 import signal
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path as FilePath
 from typing import NamedTuple
@@ -23,7 +22,7 @@ from tenfold.core.record.message import Message, Text
 from tenfold.core.view.fold import Snapshot, View
 from tenfold.core.view.path import Path
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.store.sqlite.connections import ConnectionPool
+from tenfold.store.sqlite.connections import ConnectionPool, SqliteConnection
 from tenfold.store.sqlite.store import SqliteStore
 
 NS, SESSION = DEFAULT_NAMESPACE, "s"
@@ -38,8 +37,8 @@ class Marked(ConnectionPool):
         self.shared = shared
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
-        with super().write() as db:
+    def write(self, namespace: str | None = None) -> Iterator[SqliteConnection]:
+        with super().write(namespace) as db:
             self.shared[PHASE] = 1
             yield db
         self.shared[PHASE] = 0
@@ -92,8 +91,8 @@ def make_steps(seed: int, count: int) -> list[Step]:
 def perform(path: FilePath, run: list[Step], shared: mmap.mmap, *, die_at: int = 0) -> None:
     """Carries on the run from where the store stands. With `die_at`, kills itself at that statement."""
     store = SqliteStore(path)
-    store._connections.close()
-    store._connections = Marked(str(path), shared)
+    store._database.close()
+    store._database = Marked(str(path), shared)
     traced = 0
 
     def trace(_: str) -> None:
@@ -103,7 +102,7 @@ def perform(path: FilePath, run: list[Step], shared: mmap.mmap, *, die_at: int =
             os.kill(os.getpid(), signal.SIGKILL)
 
     if die_at:
-        store._connections._idle_connections[0].set_trace_callback(trace)
+        store._database._idle_connections[0].set_trace_callback(trace)
     store.create(NS, SessionInfo(SESSION))
     stored = len(store.read_entries(NS, SESSION))
     done = count_steps(run, stored)

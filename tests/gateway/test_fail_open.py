@@ -64,7 +64,7 @@ def test_a_full_disk_stops_no_request(tmp_path: Path, caplog: pytest.LogCaptureF
         talk.send(gateway.url)
         while not gateway.gateway.log.totals.requests:  # its session is written after the answer
             time.sleep(0.01)
-        for connection in store._connections._idle_connections:  # type: ignore[attr-defined]
+        for connection in store._database._idle_connections:  # type: ignore[attr-defined]
             pages = connection.execute("PRAGMA page_count").fetchone()[0]
             connection.execute(f"PRAGMA max_page_count = {pages}")
         for _ in range(3):

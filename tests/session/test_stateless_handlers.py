@@ -153,7 +153,7 @@ def test_a_damaged_report_is_one_that_did_not_come(tmp_path: Path, damage: str) 
         session.requests.record_usage(Usage.build(900, model=MODEL))
         store = session.address.store
         assert isinstance(store, SqliteStore)
-        with store._connections.write() as db:
+        with store._database.write() as db:
             db.execute(f"UPDATE head SET pending = {damage}")  # noqa: S608 - constants
     with open_for_one_step(tmp_path / "log.db") as session:
         assert session.conversation.pending_usage is None

@@ -15,7 +15,7 @@ from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, SessionInfo, Store
-from tenfold.store.sqlite.compressed_bodies import restore_body
+from tenfold.store.compressed_bodies import restore_body
 
 NS = DEFAULT_NAMESPACE
 START = 1_700_000_000_000_000

@@ -1,4 +1,4 @@
-"""A store in memory and one in a file, one suite."""
+"""A store in memory, one in a file and one in PostgreSQL, one suite."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from tenfold.store.base import Store
 from tenfold.store.sqlite.store import SqliteStore
+from tests.stores import STORES, open_test_store
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made: Store = SqliteStore(":memory:") if request.param == "memory" else SqliteStore(tmp_path / "store.db")
-    yield made
-    made.close()
+    with open_test_store(request.param, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture

@@ -10,11 +10,12 @@ import pytest
 from tenfold.store.base import Store
 from tenfold.store.search.entry_text import read_plain_text
 from tenfold.store.search.terms import MAX_TERMS, PASSAGE_LENGTH, build_index_text, parse_question, split_passages
+from tenfold.store.sql.passages import search_passages
+from tenfold.store.sql.stored_entries import find_scope
+from tenfold.store.sql.word_search import SNIPPET_LENGTH
 from tenfold.store.sqlite import schema
-from tenfold.store.sqlite.passages import search_passages
-from tenfold.store.sqlite.search_index import find_sessions, has_unindexed
+from tenfold.store.sqlite.search_index import SqliteIndex, has_unindexed
 from tenfold.store.sqlite.store import SqliteStore
-from tenfold.store.sqlite.word_search import SNIPPET_LENGTH
 from tests.store.build import NS, Growing, make_message
 
 TEXTS = (
@@ -143,7 +144,7 @@ def test_sessions_and_namespaces_are_kept_apart(store: Store, log: Growing) -> N
 
 def test_sessions_that_share_a_range_of_the_index_are_kept_apart(sqlite: SqliteStore) -> None:
     Growing(sqlite, "first").say("They deploy daily.")
-    with sqlite._connections.write() as db:
+    with sqlite._database.write() as db:
         db.execute("UPDATE sqlite_sequence SET seq = seq - 1 + (1 << 20) WHERE name = 'session'")
     Growing(sqlite, "a million later", first=5_000).say("We deploy never.", "Noted.")
     for session in ("first", "a million later"):
@@ -221,9 +222,10 @@ def test_what_the_index_has_not_seen_is_found(sqlite: SqliteStore) -> None:
     log.say("The gateway was deployed.", "Noted.", "The second gateway was deployed.")
     assert [hit.position for hit in sqlite.search_passages(NS, "gateways deploying")] == [0, 2, 1]
     log.say("The third gateway was deployed, and nothing else.", *(f"Of no importance: {n}" for n in range(3)))
-    with sqlite._connections.read() as db:
+    with sqlite._database.read() as db:
         assert has_unindexed(db)
-        late = search_passages(db, "gateways deploying", find_sessions(db, NS, "s"), 20)
+        index = SqliteIndex().open_search(db, find_scope(db, NS, "s"))
+        late = search_passages(index, "gateways deploying", 20)
     assert {hit.position for hit in late[:4]} == {0, 1, 2, 3}
     (new,) = [hit.snippet for hit in late if hit.position == 3]
     assert new == "The third gateway was deployed, and nothing else."
@@ -250,7 +252,7 @@ def test_a_store_of_the_first_schema_is_indexed_again(tmp_path: Path) -> None:
     assert store.search_passages(NS, "who deploys")[0].position == 6
     assert [hit.position for hit in store.search(NS, "far end")] == [len(TEXTS)]
     assert store.verify(NS) == []
-    with store._connections.read() as reading:
+    with store._database.read() as reading:
         assert reading.execute("PRAGMA user_version").fetchone() == (schema.SCHEMA_VERSION,)
         assert reading.execute("SELECT count(*) FROM rest").fetchone() == (1,)
     assert len(log.entries) == len(TEXTS) + 1

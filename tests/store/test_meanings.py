@@ -26,7 +26,7 @@ SAID = (
 
 
 def read_chunks(store: SqliteStore) -> list[tuple[int, list[int], bytes]]:
-    with store._connections.read() as db:
+    with store._database.read() as db:
         rows = db.execute("SELECT session, seqs, numbers FROM vector ORDER BY session, first").fetchall()
     return [(session, array("q", seqs).tolist(), numbers) for session, seqs, numbers in rows]
 
@@ -78,7 +78,7 @@ def test_a_purge_forgets_the_meaning_without_the_extra_too(sqlite: SqliteStore) 
     while sqlite.index():
         pass
     numbers = [bytes([number + 1]) * DIMENSIONS for number in range(7)]
-    with sqlite._connections.write() as db:
+    with sqlite._database.write() as db:
         db.execute("DELETE FROM vector")
         for number in range(7):
             _append_vectors(db, 1, [(number + 1, numbers[number])])

@@ -17,7 +17,7 @@ from tenfold.core.view.path import Path
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.store import purge
 from tenfold.store.base import MAIN, SessionInfo, Store
-from tenfold.store.sqlite.compressed_bodies import compress_body
+from tenfold.store.compressed_bodies import compress_body
 from tenfold.store.sqlite.store import SqliteStore
 from tests.store.build import NS, START, Growing, make_message
 

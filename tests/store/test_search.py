@@ -10,9 +10,8 @@ from tenfold.core.record.entry import CustomEntry, Entry
 from tenfold.core.record.message import Message, NativeBytes, Text, Thinking, ToolCall, ToolResult
 from tenfold.store.base import Store
 from tenfold.store.search.entry_text import EMPTY_RESULT, GAP, get_searchable_text
-from tenfold.store.sqlite.search_index import INDEX_LIMIT
+from tenfold.store.sql.word_search import INDEX_LIMIT, POOL_SIZE, SNIPPET_LENGTH
 from tenfold.store.sqlite.store import SqliteStore
-from tenfold.store.sqlite.word_search import POOL_SIZE, SNIPPET_LENGTH
 from tests.store.build import NS, Growing, make_entry_id
 
 TEXTS = (
@@ -200,7 +199,7 @@ def test_indexing_goes_in_bounded_steps(sqlite: SqliteStore) -> None:
 def test_a_damaged_entry_does_not_stop_a_search(sqlite: SqliteStore) -> None:
     log = Growing(sqlite)
     log.say("good one", "bad one", "good two")
-    with sqlite._connections.write() as db:
+    with sqlite._database.write() as db:
         db.execute("UPDATE entry SET body = x'01ff' WHERE pos = 1")
     assert find_positions(sqlite, "one") == {0}
     assert find_positions(sqlite, "good") == {0, 2}

@@ -41,7 +41,7 @@ def test_the_file_is_private_from_the_start(tmp_path: Path) -> None:
 
 
 def test_it_is_write_ahead_and_synchronous_normal(sqlite: SqliteStore) -> None:
-    with sqlite._connections.read() as db:
+    with sqlite._database.read() as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert db.execute("PRAGMA synchronous").fetchone() == (1,)
         assert db.execute("PRAGMA secure_delete").fetchone() == (1,)
@@ -144,7 +144,7 @@ def test_a_damaged_page_is_a_problem_not_a_crash(tmp_path: Path) -> None:
 
 def fill_disk(store: SqliteStore, *, spare: int) -> None:
     """Gives the disk of this store only `spare` more pages: SQLite then reports a full disk."""
-    with store._connections.read() as db:
+    with store._database.read() as db:
         pages = db.execute("PRAGMA page_count").fetchone()[0]
         db.execute(f"PRAGMA max_page_count = {pages + spare}")
 
@@ -266,7 +266,7 @@ log.say("before")
 twin = log.fork(1, "twin")
 _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
 taken = []
-with store._connections.read():
+with store._database.read():
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, most))
     try:
         while True:
@@ -301,7 +301,7 @@ def test_a_locked_store_says_how_long_it_waited(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     holder, waiter = SqliteStore(path), SqliteStore(path, busy_seconds=0.05)
     Growing(holder).say("one")
-    with holder._connections.write():
+    with holder._database.write():
         assert waiter.open(NS, "s").length == 1  # readers never wait
         with pytest.raises(StoreError, match=r"locked by another process for 0\.05 seconds; nothing was written"):
             waiter.create(NS, SessionInfo("t"))
@@ -365,7 +365,7 @@ def test_a_fork_opens_connections_of_its_own(sqlite: SqliteStore) -> None:
 
 def test_a_store_that_nobody_holds_closes_its_connections(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
-    with store._connections.read() as db:
+    with store._database.read() as db:
         pass
     del store
     gc.collect()
@@ -388,7 +388,7 @@ def test_memory_touches_no_file_and_is_gone_when_closed(tmp_path: Path, monkeypa
 
 def test_a_memory_store_is_freed_with_its_last_reference() -> None:
     store = SqliteStore(":memory:")
-    connection = store._connections
+    connection = store._database
     assert isinstance(connection, MemoryConnection)
     finalizer = connection._finalizer
     del store, connection

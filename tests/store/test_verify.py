@@ -12,7 +12,7 @@ import pytest
 
 from tenfold.core.record.codec import encode_entry
 from tenfold.core.view.fold import Snapshot
-from tenfold.store.sqlite.paths import decode_snapshot, encode_snapshot
+from tenfold.store.sql.paths import decode_snapshot, encode_snapshot
 from tenfold.store.sqlite.store import SqliteStore
 from tenfold.store.unreadable import is_unreadable
 from tests.store.build import NS, Growing
@@ -163,7 +163,7 @@ def test_a_wrong_snapshot_is_named(tmp_path: Path, pick: str, place: str, what: 
 def test_every_field_of_a_snapshot_is_compared(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     build_log(store)
-    with store._connections.read() as db:
+    with store._database.read() as db:
         rows = db.execute("SELECT seq, body FROM manifest").fetchall()
     for seq, body in rows:
         old = decode_snapshot(body)
@@ -173,15 +173,15 @@ def test_every_field_of_a_snapshot_is_compared(tmp_path: Path) -> None:
             Snapshot(old.length, old.range_refs, old.live_blocks, old.pins, not old.undone),
             Snapshot(old.length - 1, old.range_refs, old.live_blocks, old.pins, old.undone),
         ):
-            with store._connections.write() as db:
+            with store._database.write() as db:
                 db.execute("UPDATE manifest SET body = ? WHERE seq = ?", (encode_snapshot(wrong), seq))
             problems = store.verify(NS)
             assert len(problems) == 1
             assert "its snapshot is not the fold of the log" in problems[0].what
-        with store._connections.write() as db:
+        with store._database.write() as db:
             db.execute("UPDATE manifest SET body = x'c1' WHERE seq = ?", (seq,))
         assert "its snapshot cannot be read" in store.verify(NS)[0].what
-        with store._connections.write() as db:
+        with store._database.write() as db:
             db.execute("UPDATE manifest SET body = ? WHERE seq = ?", (body, seq))
     assert store.verify(NS) == []
     store.close()
@@ -191,6 +191,6 @@ def test_a_tombstone_that_was_tampered_with_is_named(sqlite: SqliteStore) -> Non
     log = build_log(sqlite)
     sqlite.purge(NS, "s", log.entries[2].id, now=1)
     assert sqlite.verify(NS) == []
-    with sqlite._connections.write() as db:
+    with sqlite._database.write() as db:
         db.execute("UPDATE entry SET body = replace(body, 'removed', 'changed') WHERE seq = 3")
     assert [p.entry for p in sqlite.verify(NS)] == [log.entries[2].id]

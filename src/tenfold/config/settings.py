@@ -57,7 +57,7 @@ TableTranslator = Callable[[Mapping[str, TomlValue], Mapping[str, TomlValue]], M
 """Takes a table of its own and `[tenfold]`, and returns `[tenfold]` with what the table says beside it."""
 ENVIRONMENT_KEYS = (
     *("policy", "model", "fallbacks", "auto", "compact_at", "down_to", "thrift", "focus", "namespace"),
-    "redact_at_rest",
+    *("redact_at_rest", "store"),
 )
 CONFIG_VARIABLE = "TENFOLD_CONFIG"
 """The environment variable that names the settings file. Without it, `tenfold.toml` in the working folder is read."""
@@ -73,8 +73,9 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     `thrift` (0 to 1) compacts earlier and deeper, to pay less. `focus` is what summaries emphasize.
     `acting_tools` and `lookup_tools` are names of tools that change the world, or do not, against what they sound like.
     `archive` names what receives every Block besides the store; if it is empty, nothing does.
-    `extensions` are a user's hooks and listeners. `namespace` is the tenant whose sessions the command works on. With
-    `redact_at_rest` the store of the command keeps no secrets: see `SqliteStore`.
+    `extensions` are a user's hooks and listeners. `store` is where the command keeps sessions, "" the usual
+    file, and `namespace` the tenant whose sessions it works on. With `redact_at_rest` its store keeps no secrets: see
+    `SqlStore`.
     """
 
     policy: str = "tenfold"
@@ -92,6 +93,7 @@ class CommonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     counter: str = ""
     archive: str = ""
     extensions: tuple[str, ...] = ()
+    store: str = ""
     namespace: str = DEFAULT_NAMESPACE
     redact_at_rest: bool = False
 

@@ -12,7 +12,7 @@ from tenfold.core.record.block import BlockPart
 from tenfold.core.view.fold import View
 from tenfold.recall.expand import open_path
 from tenfold.store.base import HIT_LIMIT, Hit, Store
-from tenfold.store.sqlite.word_search import parse_query
+from tenfold.store.sql.word_search import parse_query
 
 ANSWER_LIMIT = 40
 """The most hits taken from the second search. Lower ones answer nothing, and reading them takes time."""

@@ -157,6 +157,25 @@ class Problem(Struct, frozen=True):
     what: str
 
 
+class StoreState(Struct, frozen=True):
+    """What an operator wants to know of a store.
+
+    `database` names the program and its version, `schema` is the number of migrations, and `size` is in bytes, indexes
+    included. `late_entries` are those that no search has indexed yet. `locks` says who waits for whom at this moment,
+    and `notes` what should be otherwise, one sentence each.
+    """
+
+    database: str
+    schema: int
+    size: int
+    namespaces: int
+    sessions: int
+    entries: int
+    late_entries: int
+    locks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
 class Store(Protocol):
     """Keeps sessions. Any method may raise `StoreError`, and the stored data is then unchanged.
 
@@ -167,6 +186,10 @@ class Store(Protocol):
 
     def create(self, namespace: str, info: SessionInfo) -> None:
         """Creates a session, or replaces the information of an existing one without touching its entries."""
+        ...
+
+    def list_namespaces(self) -> list[str]:
+        """Lists the names of all namespaces, in their order."""
         ...
 
     def list_sessions(self, namespace: str) -> list[SessionRow]:
@@ -316,6 +339,10 @@ class Store(Protocol):
 
     def verify(self, namespace: str) -> list[Problem]:
         """Checks every hash again, folds each head once from the root, and compares every snapshot with the fold."""
+        ...
+
+    def check(self) -> StoreState:
+        """Says how the store is: its schema, its size, how far its indexes are, and who waits for whom."""
         ...
 
     def close(self) -> None:

@@ -19,9 +19,9 @@ from tenfold.core.view.path import Path
 from tenfold.errors import TenfoldError
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, Problem, Store
 from tenfold.store.ids import IDS
+from tenfold.store.sql.paths import read_info
+from tenfold.store.sql.verify import STORED_ROW, StoredRow, build_row, has_valid_hash
 from tenfold.store.sqlite.connections import connect_read_only
-from tenfold.store.sqlite.paths import read_info
-from tenfold.store.sqlite.verify import STORED_ROW, StoredRow, has_valid_hash
 from tenfold.store.unreadable import build_stand_in, explain_damage, is_unreadable, recover_entry
 
 SALVAGED = "salvaged"
@@ -73,7 +73,7 @@ class _StoreReader:
         self.namespaces = {key: str(name) for key, name in self.read("SELECT id, name FROM namespace")}
         self.sessions = {
             key: (ns, str(name), info)
-            for key, ns, name, info in self.read("SELECT id, ns, name, ifnull(CAST(info AS BLOB), x'') FROM session")
+            for key, ns, name, info in self.read("SELECT id, ns, name, blob(info) FROM session")
         }
         self.segments: dict[int, tuple[int | None, int]] = {}
         owners: dict[int, int] = {}
@@ -121,7 +121,7 @@ class _StoreReader:
             values = self.db.execute(_SELECT_ROW, (place.seq,)).fetchone()
         except sqlite3.Error:
             return None
-        return StoredRow(*values) if values is not None else None
+        return build_row(values) if values is not None else None
 
 
 class _SessionCopy:

@@ -12,6 +12,7 @@ from tenfold.core.record.codec import SCHEMA_VERSION, decode_entry, hash_body
 from tenfold.core.record.entry import Entry, Tombstone
 from tenfold.core.record.message import Message, Text
 from tenfold.errors import RecordError
+from tenfold.store.compressed_bodies import restore_body
 
 SALVAGE_ADVICE = (
     "restore the store from a backup, or save what is readable to a new store with `tenfold salvage NEW_STORE`"
@@ -26,7 +27,8 @@ _REPLACEMENT = b"?"
 
 
 def recover_entry(body: bytes) -> Entry | None:
-    """Decodes a body as far as its damage allows. Returns None if nothing of it can be read."""
+    """Decodes a stored body as far as its damage allows. Returns None if nothing of it can be read."""
+    body = restore_body(body)
     while True:
         try:
             return decode_entry(body)
@@ -47,8 +49,8 @@ def _replace_bad_bytes(body: bytes, error: UnicodeDecodeError) -> bytes:
 
 
 def read_entry(body: bytes, id: str, kind: str) -> Entry:
-    """Decodes the body of the entry with this id and kind, or returns a tombstone that stands for it."""
-    return recover_entry(body) or build_stand_in(id, None, body, kind=kind)
+    """Decodes the stored body of the entry with this id and kind, or returns a tombstone that stands for it."""
+    return recover_entry(body) or build_stand_in(id, None, restore_body(body), kind=kind)
 
 
 def explain_damage(body: bytes) -> str:

@@ -28,6 +28,8 @@ from tenfold.apps.cli.store_access import (
     NamespaceOption,
     PolicyOption,
     StoreOption,
+    find_folder,
+    find_location,
     open_cli_store,
     parse_models,
 )
@@ -44,7 +46,6 @@ from tenfold.formats.session_files import read_data
 from tenfold.session import Session
 from tenfold.store.base import MEMORY_LOCATION, Store
 from tenfold.store.ids import get_current_time
-from tenfold.store.location import get_default_location
 from tenfold.store.lookup import find_session
 
 _BACKUPS = "applied"
@@ -198,10 +199,10 @@ def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     made. cline and old sessions of gemini-cli keep no other: there it takes the place of the messages until --undo.
     Quit the client before. The last line printed is the command that resumes the session.
     """
-    location = store or get_default_location()
+    location = find_location(store)
     if location == MEMORY_LOCATION:
-        raise UsageError("apply keeps backups beside the store, so it needs one that is a file: name it with --store")
-    backups = Path(location).absolute().parent / _BACKUPS
+        raise UsageError("apply keeps backups beside the store, so it needs one that lasts: name it with --store")
+    backups = find_folder(location) / _BACKUPS
     with open_cli_store(store, create=not undo) as place:
         found = _choose(place, session, namespace)
         if undo:

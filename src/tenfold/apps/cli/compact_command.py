@@ -35,6 +35,7 @@ from tenfold.apps.cli.store_access import (
     PolicyOption,
     StoreOption,
     SummaryModels,
+    find_location,
     open_cli_store,
     open_session,
     parse_models,
@@ -57,7 +58,6 @@ from tenfold.formats.output_file import check_output
 from tenfold.formats.session_files import get_format
 from tenfold.session import Session
 from tenfold.store.base import MEMORY_LOCATION, SessionRow, Store
-from tenfold.store.location import get_default_location
 from tenfold.store.sqlite.store import SqliteStore
 
 
@@ -285,7 +285,7 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
                     print_json(build_record(result))
         finally:
             if not json:
-                is_stored = (store or get_default_location()) != MEMORY_LOCATION
+                is_stored = find_location(store) != MEMORY_LOCATION
                 print_report(results, is_stored=is_stored, unread=reader.unread)
     return max(run.exit_code, reader.exit_code)
 

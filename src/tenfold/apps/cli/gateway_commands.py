@@ -28,6 +28,8 @@ from tenfold.apps.cli.store_access import (
     StoreOption,
     ThriftOption,
     build_flags,
+    find_folder,
+    find_location,
     open_cli_store,
 )
 from tenfold.apps.gateway.upstreams import parse_upstreams
@@ -36,8 +38,6 @@ from tenfold.core.meter.counters import choose_counter
 from tenfold.errors import UsageError
 from tenfold.formats.output_file import PRIVATE_MODE
 from tenfold.formats.session_files import read_regular_file
-from tenfold.store.base import MEMORY_LOCATION
-from tenfold.store.location import get_default_location
 
 if TYPE_CHECKING:
     from tenfold.apps.gateway.gateway_settings import GatewaySettings
@@ -315,8 +315,7 @@ def _is_foreground() -> bool:
 
 
 def _find_log_path(store: str | None) -> Path:
-    location = store or get_default_location()
-    return (Path(get_default_location({})) if location == MEMORY_LOCATION else Path(location)).with_name(LOG_NAME)
+    return find_folder(find_location(store)) / LOG_NAME
 
 
 class _PrivateLog(RotatingFileHandler):

@@ -24,7 +24,8 @@ from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 class _Command(NamedTuple):
     """Where a command is defined, in a module of `tenfold.apps.cli`, and the arguments of its example.
 
-    With `takes_rest`, what follows its first argument are the arguments of another program.
+    With `takes_rest`, what follows its first argument are the arguments of another program. The function `register`
+    adds a group of commands.
     """
 
     module: str
@@ -33,6 +34,7 @@ class _Command(NamedTuple):
     takes_rest: bool = False
 
 
+_REGISTER = "register"
 COMMANDS = {
     "find": _Command("client_commands", "find", "--here"),
     "compact": _Command("compact_command", "compact", "session.jsonl --to 10% --out smaller.jsonl"),
@@ -45,6 +47,7 @@ COMMANDS = {
     "expand": _Command("read_commands", "expand_block", "26 --session last --around 1"),
     "verify": _Command("store_commands", "verify", ""),
     "policies": _Command("read_commands", "policies", "--window 200000"),
+    "store": _Command("database_commands", _REGISTER, ""),
     "salvage": _Command("store_commands", "salvage", "salvaged.db"),
     "undo": _Command("change_commands", "undo", "last"),
     "pin": _Command("change_commands", "pin", "01a2005b-7d4e-7003"),
@@ -100,9 +103,12 @@ def _load_commands(name: str) -> dict[str, Any]:
     if name in COMMANDS:
         command = COMMANDS[name]
         module = importlib.import_module(f"tenfold.apps.cli.{command.module}")
-        epilog = f"Example: tenfold {name} {command.example}".rstrip()
-        context = {"allow_interspersed_args": not command.takes_rest}
-        part.command(name, epilog=epilog, context_settings=context)(getattr(module, command.function))
+        if command.function == _REGISTER:
+            module.register(part)
+        else:
+            epilog = f"Example: tenfold {name} {command.example}".rstrip()
+            context = {"allow_interspersed_args": not command.takes_rest}
+            part.command(name, epilog=epilog, context_settings=context)(getattr(module, command.function))
     else:
         register: Any = _load_plugins().load_plugin("commands", name)
         register(part)

@@ -16,7 +16,7 @@ from tenfold.config.settings import load_settings
 from tenfold.core.text.terminal_safe import sanitize
 from tenfold.errors import TenfoldError, UsageError
 from tenfold.store.base import DEFAULT_NAMESPACE
-from tenfold.store.location import STORE_VARIABLE
+from tenfold.store.location import STORE_VARIABLE, has_password
 
 HOOK_FAILED = 1
 """The exit code of a failed hook. Claude Code shows the reason and goes on; with 2 it would not compact."""
@@ -43,6 +43,11 @@ def install(
     except ModuleNotFoundError as exc:
         raise UsageError(f"{exc.name} is not installed: pip install 'tenfold[mcp]'") from exc
     place = store or os.environ.get(STORE_VARIABLE, "")
+    if place and has_password(place):
+        raise UsageError(
+            "the store's address has a password, which would be written into the agent's settings: leave it out there, "
+            "and keep it in ~/.pgpass or in PGPASSWORD"
+        )
     tenant = "" if namespace == DEFAULT_NAMESPACE else namespace
     setup = client_setups.build_setup(client, replace(client_setups.find_home(), store=place, namespace=tenant))
     changes = planned_changes.plan_removal(setup) if uninstall else planned_changes.plan_install(setup)

@@ -20,7 +20,7 @@ from tenfold.apps.cli.console import (
     replace_unencodable,
     show,
 )
-from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, open_cli_store
+from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, find_location, open_cli_store
 from tenfold.config import settings
 from tenfold.config.policies import POLICIES
 from tenfold.core.meter.counters import choose_counter
@@ -31,7 +31,7 @@ from tenfold.recall.expand import ExpandedMessage, expand, is_entry_number
 from tenfold.recall.search import search_store
 from tenfold.recall.tools import describe_hit, render_expanded
 from tenfold.store.base import HIT_LIMIT, SessionRow
-from tenfold.store.location import get_default_location
+from tenfold.store.location import describe_location
 from tenfold.store.lookup import LAST, find_session
 
 _TERMINAL_CHARACTERS = 20_000
@@ -52,7 +52,7 @@ def sessions(*, store: StoreOption = None, namespace: NamespaceOption = "", json
             print_json(_build_session_record(row))
         return
     if not rows:
-        show(f"no session in {store or get_default_location()} yet; `tenfold compact FILE` adds one")
+        show(f"no session in {describe_location(find_location(store))} yet; `tenfold compact FILE` adds one")
         return
     cells = [
         (

@@ -24,7 +24,7 @@ from tenfold.models.choose import AUTO, explain_no_choice, has_provider, qualify
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION, SessionRow, Store
-from tenfold.store.location import get_default_location, open_store
+from tenfold.store.location import get_default_location, is_database, open_store
 from tenfold.store.lookup import list_heads
 from tenfold.store.sqlite.store import BUSY_SECONDS
 
@@ -159,10 +159,10 @@ StoreOption = Annotated[
     str | None,
     typer.Option(
         "--store",
-        metavar="PATH",
-        callback=lambda path: path if path is None else str(parse_path(path)),
-        help="The file that keeps the sessions, or :memory: to keep none. Default: $TENFOLD_STORE, else a file in your "
-        "data folder.",
+        metavar="PLACE",
+        callback=lambda place: place if place is None or is_database(place) else str(parse_path(place)),
+        help="The file that keeps the sessions, postgresql://... for a database, or :memory: to keep none. Default: "
+        "$TENFOLD_STORE, else that of your settings, else a file in your data folder.",
     ),
 ]
 NamespaceOption = Annotated[
@@ -186,6 +186,17 @@ SessionArgument = Annotated[
 ]
 
 
+def find_location(given: str | None) -> str:
+    """Finds where the store is: as `--store` says, else `TENFOLD_STORE`, else the settings, else in the data folder."""
+    return given or load_settings().common.store or get_default_location({})
+
+
+def find_folder(location: str) -> Path:
+    """Finds the folder for what belongs to a store and is a file: its own, else the data folder."""
+    is_file = location != MEMORY_LOCATION and not is_database(location)
+    return Path(location if is_file else get_default_location({})).absolute().parent
+
+
 @contextmanager
 def open_cli_store(path: str | None, *, create: bool = False, busy_seconds: float = BUSY_SECONDS) -> Iterator[Store]:
     """Opens the store, and closes it afterwards.
@@ -193,8 +204,8 @@ def open_cli_store(path: str | None, *, create: bool = False, busy_seconds: floa
     With `create`, a missing store is created and its path is printed. Without it, a missing store is empty and is not
     created, for commands that only look. `busy_seconds` is how long a write waits for another process.
     """
-    location = path or get_default_location()
-    is_missing = location != MEMORY_LOCATION and not Path(location).exists()
+    location = find_location(path)
+    is_missing = location != MEMORY_LOCATION and not is_database(location) and not Path(location).exists()
     store = open_store(
         MEMORY_LOCATION if is_missing and not create else location,
         redact_at_rest=load_settings().common.redact_at_rest,

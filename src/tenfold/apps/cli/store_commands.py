@@ -12,13 +12,20 @@ import typer
 from tenfold.apps.cli.console import confirm, format_id, print_json, print_note, print_table, show
 from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.source_files import parse_path
-from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, open_cli_store, open_session
+from tenfold.apps.cli.store_access import (
+    JsonOption,
+    NamespaceOption,
+    StoreOption,
+    find_location,
+    open_cli_store,
+    open_session,
+)
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.errors import StoreError, UsageError
 from tenfold.formats.output_file import draft_output
 from tenfold.store.base import MEMORY_LOCATION, Store
 from tenfold.store.ids import get_current_time
-from tenfold.store.location import get_default_location
+from tenfold.store.location import describe_location, is_database
 from tenfold.store.lookup import list_heads
 from tenfold.store.retention import ExpiredSession, RetentionRule, choose_expired, find_last_use, parse_age, parse_size
 from tenfold.store.salvage import salvage_file
@@ -58,7 +65,7 @@ def retention(  # noqa: PLR0913  the options of the command
         parse_age(older_than) if older_than is not None else None,
         parse_size(keep_under) if keep_under is not None else None,
     )
-    location = store or get_default_location()
+    location = find_location(store)
     before = _get_file_size(location)
     with open_cli_store(store) as place:
         expired = _choose(place, namespace, rule, before, keeps_pinned=not pinned)
@@ -75,7 +82,8 @@ def retention(  # noqa: PLR0913  the options of the command
             record = {"session": each.row.info.id, "last_use": each.last_use, "bytes": each.size, "reason": each.reason}
             print_json({**record, "deleted": not dry_run})
     elif expired and not dry_run:
-        show(f"deleted: {len(expired):,} sessions; the store takes {after:,} bytes instead of {before:,}")
+        change = f"; the store takes {after:,} bytes instead of {before:,}" if before else ""
+        show(f"deleted: {len(expired):,} sessions{change}")
 
 
 def _choose(
@@ -119,7 +127,8 @@ def _show_expired(expired: list[ExpiredSession], *, dry_run: bool) -> None:
 
 
 def _get_file_size(location: str) -> int:
-    files = [Path(location + side) for side in ("", "-wal")] if location != MEMORY_LOCATION else []
+    is_file = location != MEMORY_LOCATION and not is_database(location)
+    files = [Path(location + side) for side in ("", "-wal")] if is_file else []
     return sum(file.stat().st_size for file in files if file.exists())
 
 
@@ -134,7 +143,10 @@ def salvage(
 
     An entry that cannot be read leaves a mark in its place. The damaged store is not changed.
     """
-    location = Path(store or get_default_location())
+    place = find_location(store)
+    if is_database(place):
+        raise UsageError(f"salvage reads damaged files, and {describe_location(place)} is a database: restore a backup")
+    location = Path(place)
     if not location.is_file():
         raise UsageError(f"there is no store {location}; name one with --store")
     with draft_output(new_store, option="NEW_STORE") as draft:

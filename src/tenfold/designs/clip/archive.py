@@ -28,7 +28,7 @@ from tenfold.session.conversation import Conversation
 from tenfold.store.base import MAIN, Store
 from tenfold.store.search.entry_text import fold_text
 from tenfold.store.search.terms import parse_question
-from tenfold.store.sqlite.word_search import match_words, parse_query
+from tenfold.store.sql.word_search import match_words, parse_query
 
 MEMORY_TIER = "archival"
 """The memory tier of all batches."""

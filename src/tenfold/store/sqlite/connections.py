@@ -8,17 +8,19 @@ knows nothing of entries.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from tenfold.errors import LockedStore, StoreError, TenfoldError, UnwritableStore
 from tenfold.store.base import MEMORY_LOCATION
-from tenfold.store.sqlite.compressed_bodies import restore_body
+from tenfold.store.sql.database import DuplicateRow, Values, translate_query
 from tenfold.store.sqlite.schema import migrate
 
 _CACHE_SIZE = -16_000  # the page cache of each connection, in KiB (SQLite wants them negative)
@@ -38,6 +40,42 @@ _BUSY_ERRORS = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _SIDE_FILES = ("-wal", "-shm", "-journal")
 
 
+class SqliteConnection(sqlite3.Connection):
+    """A connection that understands the queries of `tenfold.store.sql`. See `Connection`."""
+
+    def execute(self, query: str, values: Values = (), /) -> sqlite3.Cursor:  # type: ignore[override]  # no buffers
+        """Runs a query."""
+        return super().execute(_translate(query), values)
+
+    def executemany(self, query: str, values: Iterable[Values], /) -> sqlite3.Cursor:  # type: ignore[override]  # as above
+        """Runs a query once for each of the values."""
+        return super().executemany(_translate(query), values)
+
+    @staticmethod
+    def bind_list(values: Iterable[object]) -> str:
+        """See `Connection.bind_list`."""
+        return json.dumps(list(values))
+
+    def create_namespace(self, namespace: str) -> None:
+        """See `Connection.create_namespace`."""
+        self.execute("INSERT INTO namespace (name) VALUES (?) ON CONFLICT DO NOTHING", (namespace,))
+
+    def allocate_rows(self, count: int) -> range:
+        """See `Connection.allocate_rows`. The transaction keeps all other writers out."""
+        (last,) = self.execute("SELECT ifnull(max(seq), 0) FROM entry").fetchone()
+        return range(last + 1, last + 1 + count)
+
+    def lock_session(self, namespace: str, session: str) -> None:
+        """Does nothing, since a write transaction locks the whole file."""
+
+
+@lru_cache(maxsize=512)
+def _translate(query: str) -> str:
+    # Damage can turn a blob into another type. The cast makes it one again, and then its hash is found wrong.
+    blob, in_list = "ifnull(CAST({} AS BLOB), x'')", "IN (SELECT value FROM json_each(?))"
+    return translate_query(query, blob=blob, in_list=in_list)
+
+
 class ConnectionPool:
     """Lends connections to the database at `path`. `busy_seconds` is how long a writer waits for another one.
 
@@ -48,7 +86,7 @@ class ConnectionPool:
         self.path = path
         self.busy_seconds = busy_seconds
         self.is_read_only = False
-        self._abandoned_connections: list[sqlite3.Connection] = []
+        self._abandoned_connections: list[SqliteConnection] = []
         self._locked_until = 0.0
         self._closed = False
         self._begin_process()
@@ -61,7 +99,7 @@ class ConnectionPool:
             raise
 
     @contextlib.contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self, namespace: str | None = None) -> Iterator[SqliteConnection]:  # noqa: ARG002 - one file for all
         """Lends a connection for reading. Errors of SQLite are raised as `StoreError`."""
         if self._closed:
             raise StoreError(f"the store {self.path} is closed: open it again")
@@ -85,7 +123,7 @@ class ConnectionPool:
             raise translate_error(exc, self.path, self.busy_seconds) from exc
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self, namespace: str | None = None) -> Iterator[SqliteConnection]:  # noqa: ARG002 - as above
         """Lends a connection inside a write transaction, which is rolled back if anything is raised.
 
         Raises `LockedStore` if other writers do not end in time. Writers that come within `busy_seconds` of that hardly
@@ -95,7 +133,7 @@ class ConnectionPool:
             yield db
 
     @contextlib.contextmanager
-    def _wait_for_turn(self, db: sqlite3.Connection) -> Iterator[None]:
+    def _wait_for_turn(self, db: SqliteConnection) -> Iterator[None]:
         with self._write_lock:
             is_locked = time.monotonic() < self._locked_until
             seconds = min(self.busy_seconds, _PATIENCE_AFTER_A_LOCK) if is_locked else self.busy_seconds
@@ -118,13 +156,13 @@ class ConnectionPool:
         _close_all(self._idle_connections, self._process_id)
 
     def _begin_process(self) -> None:
-        self._idle_connections: list[sqlite3.Connection] = []
+        self._idle_connections: list[SqliteConnection] = []
         self._process_id = os.getpid()
         self._write_lock = threading.Lock()
         self._files = _OpenFiles(self.path)
         self._finalizer = weakref.finalize(self, _close_all, self._idle_connections, self._process_id)
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> SqliteConnection:
         """Opens a new connection, for writing if that is possible, else for reading."""
         if self.is_read_only:
             return _open_read_only(self.path, self.busy_seconds)
@@ -137,14 +175,14 @@ class ConnectionPool:
             self.is_read_only = True
             return db
 
-    def _release(self, db: sqlite3.Connection) -> None:
+    def _release(self, db: SqliteConnection) -> None:
         if self._closed:
             db.close()
         else:
             self._idle_connections.append(db)
 
 
-def _close_all(connections: list[sqlite3.Connection], process_id: int) -> None:
+def _close_all(connections: list[SqliteConnection], process_id: int) -> None:
     while connections and process_id == os.getpid():
         connections.pop().close()
 
@@ -200,7 +238,7 @@ class MemoryConnection:
         migrate(self._db, MEMORY_LOCATION)
 
     @contextlib.contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self, namespace: str | None = None) -> Iterator[SqliteConnection]:  # noqa: ARG002 - as above
         """Lends the connection. Errors of SQLite are raised as `StoreError`."""
         with self._lock:
             if not self._finalizer.alive:
@@ -211,7 +249,7 @@ class MemoryConnection:
                 raise translate_error(exc, MEMORY_LOCATION) from exc
 
     @contextlib.contextmanager
-    def write(self) -> Iterator[sqlite3.Connection]:
+    def write(self, namespace: str | None = None) -> Iterator[SqliteConnection]:  # noqa: ARG002 - as above
         """Lends the connection inside a write transaction, which is rolled back if anything is raised."""
         with self.read() as db, _run_transaction(db):
             yield db
@@ -226,7 +264,7 @@ class MemoryConnection:
 
 
 @contextlib.contextmanager
-def connect_read_only(path: str) -> Iterator[sqlite3.Connection]:
+def connect_read_only(path: str) -> Iterator[SqliteConnection]:
     """Lends a connection that changes nothing, for what must read a damaged file. Errors are raised as `StoreError`."""
     try:
         with contextlib.closing(_open_read_only(path)) as db:
@@ -235,7 +273,15 @@ def connect_read_only(path: str) -> Iterator[sqlite3.Connection]:
         raise translate_error(exc, path) from exc
 
 
-def _open_read_only(path: str, busy_seconds: float = 0.0) -> sqlite3.Connection:
+def read_file_version(path: str) -> int:
+    """Reads how many migrations a store has had, 0 if there is no file."""
+    if path == MEMORY_LOCATION or not Path(path).exists():
+        return 0
+    with connect_read_only(path) as db:
+        return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _open_read_only(path: str, busy_seconds: float = 0.0) -> SqliteConnection:
     address = Path(path).absolute().as_uri() + "?mode=ro"
     try:
         return _open(address, busy_seconds)
@@ -247,7 +293,7 @@ def _open_read_only(path: str, busy_seconds: float = 0.0) -> sqlite3.Connection:
         return _open(address + "&immutable=1", busy_seconds)
 
 
-def _open(address: str, busy_seconds: float) -> sqlite3.Connection:
+def _open(address: str, busy_seconds: float) -> SqliteConnection:
     db = _connect(address, timeout=busy_seconds)
     try:
         db.execute("PRAGMA synchronous=NORMAL")
@@ -260,12 +306,11 @@ def _open(address: str, busy_seconds: float) -> sqlite3.Connection:
     return db
 
 
-def _connect(address: str, *, timeout: float = 0.0) -> sqlite3.Connection:
-    db = sqlite3.connect(
+def _connect(address: str, *, timeout: float = 0.0) -> SqliteConnection:
+    db = SqliteConnection(
         address, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False, cached_statements=256
     )
     db.text_factory = _decode_text
-    db.create_function("decompress", 1, restore_body, deterministic=True)
     db.execute("PRAGMA temp_store=MEMORY")  # what a search or a sort needs for a moment is written to no file
     return db
 
@@ -276,11 +321,13 @@ def _decode_text(value: bytes) -> str:
 
 
 @contextlib.contextmanager
-def _run_transaction(db: sqlite3.Connection) -> Iterator[None]:
+def _run_transaction(db: SqliteConnection) -> Iterator[None]:
     db.execute("BEGIN IMMEDIATE")
     try:
         yield
         db.execute("COMMIT")
+    except sqlite3.IntegrityError as exc:
+        raise DuplicateRow(f"the store holds a row with this key already ({exc}): nothing was written") from exc
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,9 +19,10 @@ from typing import Any
 
 from tenfold.store.search.entry_text import read_plain_text
 from tenfold.store.search.newer_first import Scored
-from tenfold.store.sqlite.paths import BODY
+from tenfold.store.sql.database import Connection
+from tenfold.store.sql.paths import BODY
+from tenfold.store.sqlite.passage_keys import build_passage_key, split_passage_key
 from tenfold.store.sqlite.schema import EMBEDDED_MARK
-from tenfold.store.sqlite.search_index import build_passage_key, split_passage_key
 from tenfold.store.unreadable import recover_entry
 
 DIMENSIONS = 128
@@ -88,14 +88,14 @@ def _load_model() -> _Model | None:
     return _Model(Path(spec.origin).parent) if spec is not None and spec.origin else None
 
 
-def has_unembedded(db: sqlite3.Connection) -> bool:
+def has_unembedded(db: Connection) -> bool:
     """Tells whether there are entries without a vector that could have one."""
     if find_spec("wordllama") is None:
         return False
     return int(db.execute("SELECT ifnull(max(seq), 0) FROM entry").fetchone()[0]) > _read_mark(db)
 
 
-def embed_entries(db: sqlite3.Connection, limit: int) -> int:
+def embed_entries(db: Connection, limit: int) -> int:
     """Makes the vectors of up to `limit` entries after the watermark. Must run in a transaction. Returns how many."""
     model = _load_model()
     if model is None:
@@ -114,7 +114,7 @@ def embed_entries(db: sqlite3.Connection, limit: int) -> int:
     return len(rows)
 
 
-def remove_vector(db: sqlite3.Connection, session: int, seq: int) -> None:
+def remove_vector(db: Connection, session: int, seq: int) -> None:
     """Overwrites the vector of an entry that is about to change. It is not made again: the words still find it."""
     for first, stored, numbers in db.execute(_SELECT_CHUNK, (session, seq, _BYTES_RATIO)).fetchall():
         seqs = array("q", stored)
@@ -125,8 +125,13 @@ def remove_vector(db: sqlite3.Connection, session: int, seq: int) -> None:
             db.execute(_WRITE_CHUNK, (session, first, seqs.tobytes(), clean))
 
 
+def remove_session_vectors(db: Connection, session: int) -> None:
+    """Removes all vectors of a session."""
+    db.execute("DELETE FROM vector WHERE session = ?", (session,))
+
+
 def add_meanings(
-    db: sqlite3.Connection, question: str, sessions: Mapping[int, str], scored: list[Scored], left_out: Collection[int]
+    db: Connection, question: str, sessions: Collection[int], scored: list[Scored], left_out: Collection[int]
 ) -> list[Scored]:
     """Adds to the scores of entries how much they are alike to the question, and the entries that are most alike.
 
@@ -167,7 +172,7 @@ def _compare(model: _Model, question: str, numbers: Any) -> Any:  # noqa: ANN401
     return (alike - alike.mean()) / max(float(alike.std()), 1e-9)
 
 
-def _append_vectors(db: sqlite3.Connection, session: int, pieces: Sequence[tuple[int, bytes]]) -> None:
+def _append_vectors(db: Connection, session: int, pieces: Sequence[tuple[int, bytes]]) -> None:
     """Appends vectors to the session's last chunk until it is full, and then to new ones."""
     seqs, numbers = array("q", [seq for seq, _ in pieces]), b"".join(each for _, each in pieces)
     last = db.execute(_SELECT_CHUNK, (session, pieces[0][0], _BYTES_RATIO)).fetchone()
@@ -180,6 +185,6 @@ def _append_vectors(db: sqlite3.Connection, session: int, pieces: Sequence[tuple
         db.execute(_WRITE_CHUNK, (session, some[0] if start else first, some.tobytes(), piece))
 
 
-def _read_mark(db: sqlite3.Connection) -> int:
+def _read_mark(db: Connection) -> int:
     row = db.execute(_SELECT_MARK, (EMBEDDED_MARK,)).fetchone()
     return max(0, int(row[0])) if row is not None else 0

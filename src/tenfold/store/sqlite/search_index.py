@@ -1,4 +1,4 @@
-"""The two indexes of a store's texts, which are filled after the append, up to a watermark.
+"""The two indexes of SQLite, which are filled after the append, up to a watermark.
 
 The index of trigrams (`words`, and `rest` for entries whose text is cut off in it) names candidates for a search by
 words. The index of passages answers questions. Neither holds the texts, so an entry can only be removed with the very
@@ -8,30 +8,40 @@ text that was put in.
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 
-from msgspec import Struct
-
+from tenfold.core.record.codec import decode_entry
 from tenfold.core.record.entry import Entry
+from tenfold.errors import RecordError
+from tenfold.store.compressed_bodies import restore_body
 from tenfold.store.search.entry_text import fold_text, get_searchable_text, read_plain_text
+from tenfold.store.search.newer_first import Scored
 from tenfold.store.search.terms import build_index_text, split_passages
-from tenfold.store.sqlite.paths import BODY, find_session_id
-from tenfold.store.sqlite.schema import INDEXED_MARK
+from tenfold.store.sql.database import Connection, SearchScope
+from tenfold.store.sql.paths import BODY
+from tenfold.store.sql.word_search import INDEX_LIMIT, MIN_WORD_LENGTH, choose_trigrams
+from tenfold.store.sqlite.meanings import (
+    add_meanings,
+    embed_entries,
+    has_unembedded,
+    remove_session_vectors,
+    remove_vector,
+)
+from tenfold.store.sqlite.passage_keys import MAX_SESSIONS, RANGE_BITS, build_passage_key, split_passage_key
+from tenfold.store.sqlite.schema import EMBEDDED_MARK, INDEXED_MARK, TOKENIZER
 from tenfold.store.unreadable import recover_entry
 
-INDEX_LIMIT = 65_536
-"""Characters of one entry that the index of trigrams holds. Text behind them is found by a scan."""
 _BATCH_CHARACTERS = 1_000_000
-_NUMBER_BITS, _ENTRY_BITS = 12, 31
-_RANGE_BITS, _MAX_SESSIONS = _NUMBER_BITS + _ENTRY_BITS, 1 << 20
-"""The 63 bits of a passage's row number: session, entry, number of the passage in it."""
-_SELECT_SESSIONS = "SELECT s.id, s.name FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ?"
-_SELECT_ROWS = (
-    f"SELECT e.seq, e.session, e.pos, e.kind, {BODY} FROM entry e WHERE e.seq IN (SELECT value FROM json_each(?))"  # noqa: S608 - constants
-    " ORDER BY e.seq DESC"
+_MAX_NARROWING = 6
+"""Words, the longest ones, by which the index is asked: more of them narrow down no further, and the index has to go
+through all that hold each of them."""
+_SELECT_CANDIDATES = (
+    "SELECT e.seq, e.session FROM entry e WHERE e.seq IN (SELECT rowid FROM words WHERE words MATCH ?"
+    " UNION SELECT seq FROM rest) UNION ALL SELECT seq, session FROM entry WHERE seq > ? ORDER BY 1 DESC"
 )
+_SELECT_SESSION = "SELECT e.seq FROM seg g JOIN entry e ON e.seg = g.id WHERE g.session = ?"
+_SELECT_BODIES = f"SELECT e.seq, {BODY} FROM entry e WHERE e.seg IN (SELECT id FROM seg WHERE session = ?)"  # noqa: S608 - constants
 _SELECT_UNINDEXED = (
     f"SELECT e.seq, e.session, {BODY} FROM entry e"  # noqa: S608 - constants
     " WHERE e.seq > ? AND e.kind != 'tombstone' ORDER BY e.seq LIMIT ?"
@@ -50,6 +60,14 @@ _SELECT_WEIGHTS = (
     "SELECT rowid, bm25(passages) FROM passages WHERE passages MATCH ? AND rowid BETWEEN ? AND ?"
     " AND +rowid IN (SELECT value FROM json_each(?))"
 )
+_CREATE_VOCABULARY = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, passages, row)"
+_SELECT_TERMS = "SELECT term FROM temp.vocabulary WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?"
+_CREATE_SCRATCH = (
+    f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.scratch USING fts5(text, content='', tokenize=\"{TOKENIZER}\")"
+)
+_FILL_SCRATCH = "INSERT INTO scratch (rowid, text) SELECT key, value FROM json_each(?)"
+_SELECT_SCRATCH = "SELECT rowid, bm25(scratch) FROM scratch WHERE scratch MATCH ? ORDER BY rowid DESC"
+_CLEAR_SCRATCH = "INSERT INTO scratch (scratch) VALUES ('delete-all')"
 _CREATE_STEM_PLACES = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.places USING fts5vocab(main, passages, instance)"
 _SELECT_STEM_PLACES = (
     "SELECT DISTINCT doc FROM temp.places WHERE term = ? AND doc BETWEEN ? AND ? ORDER BY doc DESC LIMIT ?"
@@ -57,90 +75,154 @@ _SELECT_STEM_PLACES = (
 _DELETE_PASSAGE = "INSERT INTO passages (passages, rowid, text) VALUES ('delete', ?, ?)"
 
 
-class StoredEntry(Struct, frozen=True):
-    """An entry as it was read. `order` grows with the time of appending."""
+class SqliteSearch:
+    """A search of a scope in the indexes. See `IndexSearch`."""
 
-    order: int
-    session: str
-    position: int
-    kind: str
-    entry: Entry
+    def __init__(self, db: Connection, scope: SearchScope) -> None:
+        self.db, self.scope = db, scope
+        query, value = ("SELECT id FROM session WHERE ns = ?", scope.namespace)
+        if scope.session is not None:
+            query, value = ("SELECT id FROM session WHERE id = ?", scope.session)
+        self._sessions = frozenset(id_ for (id_,) in db.execute(query, (value,)))
+
+    build_key = staticmethod(build_passage_key)
+    split_key = staticmethod(split_passage_key)
+
+    def find_candidates(self, words: Sequence[Sequence[str]]) -> list[int]:
+        """See `IndexSearch.find_candidates`."""
+        long = [spellings for spellings in words if min(map(len, spellings)) >= MIN_WORD_LENGTH]
+        if long:
+            rows = self.db.execute(_SELECT_CANDIDATES, (_build_match(long), read_watermark(self.db)))
+            return [seq for seq, session in rows if session in self._sessions]
+        each = (row[0] for session in self._sessions for row in self.db.execute(_SELECT_SESSION, (session,)))
+        return sorted(each, reverse=True)
+
+    def find_passages(self, term: str, limit: int) -> list[int]:
+        """See `IndexSearch.find_passages`."""
+        return self._select_newest(_SELECT_PASSAGES, f'"{term}"', limit)
+
+    def weigh_passages(self, term: str, keys: Collection[int]) -> dict[int, float]:
+        """See `IndexSearch.weigh_passages`. It takes several times as long for a passage as to find that one."""
+        bounds = min(keys, default=0), max(keys, default=0)
+        return dict(self.db.execute(_SELECT_WEIGHTS, (f'"{term}"', *bounds, json.dumps(list(keys)))))
+
+    def list_late_passages(self) -> list[tuple[int, str]]:
+        """See `IndexSearch.list_late_passages`."""
+        out: list[tuple[int, str]] = []
+        for seq, session, body in self.db.execute(_SELECT_UNINDEXED, (read_watermark(self.db), -1)):
+            entry = recover_entry(body) if session in self._sessions else None
+            if entry is not None:
+                out += list_passages(session, seq, entry)
+        return out
+
+    def match_texts(self, texts: Sequence[str], terms: Iterable[str]) -> dict[str, list[Scored]]:
+        """See `IndexSearch.match_texts`."""
+        self.db.execute(_CREATE_SCRATCH)
+        try:
+            self.db.execute(_FILL_SCRATCH, (json.dumps(texts),))
+            return {term: self.db.execute(_SELECT_SCRATCH, (f'"{term}"',)).fetchall() for term in terms}
+        finally:
+            self.db.execute(_CLEAR_SCRATCH)
+
+    def list_similar_terms(self, letter: str, lengths: tuple[int, int]) -> Iterator[str]:
+        """See `IndexSearch.list_similar_terms`."""
+        self.db.execute(_CREATE_VOCABULARY)
+        for (term,) in self.db.execute(_SELECT_TERMS, (letter, chr(ord(letter) + 1), *lengths)):
+            yield term
+
+    def find_stem(self, stem: str, limit: int) -> list[int]:
+        """See `IndexSearch.find_stem`."""
+        self.db.execute(_CREATE_STEM_PLACES)
+        return self._select_newest(_SELECT_STEM_PLACES, stem, limit)
+
+    def add_meanings(self, question: str, scored: list[Scored], left_out: Collection[int]) -> list[Scored]:
+        """See `IndexSearch.add_meanings`. It needs the extra `tenfold[semantic]`."""
+        return add_meanings(self.db, question, self._sessions, scored, left_out)
+
+    def _select_newest(self, query: str, sought: str, limit: int) -> list[int]:
+        ranges = {session % MAX_SESSIONS for session in self._sessions}
+        if not ranges:
+            return []
+        first, last = min(ranges), max(ranges)
+        has_others = last - first >= len(ranges)
+        bounds = first << RANGE_BITS, (last + 1 << RANGE_BITS) - 1
+        rows = self.db.execute(query, (sought, *bounds, -1 if has_others else limit))
+        if not has_others:
+            return [key for (key,) in rows.fetchall()]
+        return list(islice((key for (key,) in rows if key >> RANGE_BITS in ranges), limit))
 
 
-def build_passage_key(session: int, seq: int, number: int = 0) -> int:
-    """Builds the row number of a passage, which is the `number`th of the entry with the row number `seq`.
+class SqliteIndex:
+    """Keeps the two indexes. See `SearchIndex`."""
 
-    The passages of a session are one range, in the order of appending, so that a search of one session need not look at
-    others. Sessions whose ids are a million apart share a range.
-    """
-    return (session % _MAX_SESSIONS << _ENTRY_BITS | seq) << _NUMBER_BITS | number
+    def open_search(self, db: Connection, scope: SearchScope) -> SqliteSearch:
+        """See `SearchIndex.open_search`."""
+        return SqliteSearch(db, scope)
+
+    def has_late_entries(self, db: Connection, scope: SearchScope | None = None) -> bool:  # noqa: ARG002 - one watermark for all
+        """See `SearchIndex.has_late_entries`."""
+        return has_unindexed(db) or has_unembedded(db)
+
+    def count_late_entries(self, db: Connection) -> int:
+        """See `SearchIndex.count_late_entries`."""
+        return int(db.execute("SELECT count(*) FROM entry WHERE seq > ?", (read_watermark(db),)).fetchone()[0])
+
+    def index_entries(self, db: Connection, limit: int, scope: SearchScope | None = None) -> int:  # noqa: ARG002 - as above
+        """See `SearchIndex.index_entries`. When all are indexed, entries get their meanings."""
+        return index_entries(db, limit) if has_unindexed(db) else embed_entries(db, limit)
+
+    def clear(self, db: Connection) -> None:
+        """See `SearchIndex.clear`."""
+        clear_indexes(db)
+
+    def remove_entry(self, db: Connection, session: int, seq: int, entry: Entry) -> int:
+        """See `SearchIndex.remove_entry`. Returns how many rows of trigrams were removed."""
+        remove_vector(db, session, seq)
+        return remove_entry(db, session, seq, entry)
+
+    def restore_entry(self, db: Connection, session: int, seq: int, entry: Entry) -> None:
+        """See `SearchIndex.restore_entry`."""
+        if seq <= read_watermark(db):
+            _insert_words(db, seq, entry)
+            _insert_passages(db, list_passages(session, seq, entry))
+
+    def remove_session(self, db: Connection, session: int, count: int) -> None:
+        """See `SearchIndex.remove_session`."""
+        remove_session_vectors(db, session)
+        rest = int(db.execute("SELECT count(*) FROM entry").fetchone()[0]) - count
+        if rest < count:
+            clear_indexes(db)  # indexing again what remains is less work
+            return
+        for seq, body in db.execute(_SELECT_BODIES, (session,)).fetchall():
+            try:
+                remove_entry(db, session, seq, decode_entry(restore_body(body)))
+            except RecordError:  # nobody knows under which text it was indexed
+                clear_indexes(db)
+                return
+
+    def finish_removal(self, db: Connection) -> None:
+        """See `SearchIndex.finish_removal`. Only when an index is one piece are its removed rows physically gone."""
+        # SQLite reuses row numbers above the last entry. They must count as not indexed.
+        db.execute(
+            "UPDATE mark SET value = min(value, (SELECT ifnull(max(seq), 0) FROM entry)) WHERE name IN (?, ?)",
+            (INDEXED_MARK, EMBEDDED_MARK),
+        )
+        db.execute("INSERT INTO words (words) VALUES ('optimize')")
+        db.execute("INSERT INTO passages (passages) VALUES ('optimize')")
 
 
-def split_passage_key(key: int) -> tuple[int, int]:
-    """Returns the row number of the passage's entry, and the passage's number in it."""
-    return key >> _NUMBER_BITS & (1 << _ENTRY_BITS) - 1, key & (1 << _NUMBER_BITS) - 1
-
-
-def find_passages(db: sqlite3.Connection, term: str, sessions: Iterable[int], limit: int) -> list[int]:
-    """Finds the newest passages that hold a term, newest first."""
-    return _select_newest(db, _SELECT_PASSAGES, f'"{term}"', sessions, limit)
-
-
-def weigh_passages(db: sqlite3.Connection, term: str, keys: Collection[int]) -> dict[int, float]:
-    """Returns FTS5's `bm25()` of a term for each of these passages that holds it.
-
-    It takes several times as long for a passage as to find that one.
-    """
-    bounds = min(keys, default=0), max(keys, default=0)
-    return dict(db.execute(_SELECT_WEIGHTS, (f'"{term}"', *bounds, json.dumps(list(keys)))))
-
-
-def find_stem(db: sqlite3.Connection, stem: str, sessions: Iterable[int], limit: int) -> list[int]:
-    """Finds the newest passages that hold a word of which the index has made this stem, newest first."""
-    db.execute(_CREATE_STEM_PLACES)
-    return _select_newest(db, _SELECT_STEM_PLACES, stem, sessions, limit)
-
-
-def _select_newest(db: sqlite3.Connection, query: str, sought: str, sessions: Iterable[int], limit: int) -> list[int]:
-    ranges = {session % _MAX_SESSIONS for session in sessions}
-    first, last = min(ranges), max(ranges)
-    has_others = last - first >= len(ranges)
-    bounds = first << _RANGE_BITS, (last + 1 << _RANGE_BITS) - 1
-    rows = db.execute(query, (sought, *bounds, -1 if has_others else limit))
-    if not has_others:
-        return [key for (key,) in rows.fetchall()]
-    return list(islice((key for (key,) in rows if key >> _RANGE_BITS in ranges), limit))
-
-
-def find_sessions(db: sqlite3.Connection, namespace: str, session: str | None) -> dict[int, str]:
-    """Returns the row ids and names of the sessions to search. Raises `NotFoundError` for an unknown session."""
-    if session is not None:
-        return {find_session_id(db, namespace, session): session}
-    return dict(db.execute(_SELECT_SESSIONS, (namespace,)))
-
-
-def read_watermark(db: sqlite3.Connection) -> int:
+def read_watermark(db: Connection) -> int:
     """Returns the row number of the last indexed entry, and `NO_WATERMARK` if the stored one is damaged."""
     row = db.execute(_SELECT_WATERMARK, (INDEXED_MARK,)).fetchone()
     return int(row[0]) if row is not None else NO_WATERMARK
 
 
-def has_unindexed(db: sqlite3.Connection) -> bool:
+def has_unindexed(db: Connection) -> bool:
     """Tells whether there are entries after the watermark."""
     return int(db.execute("SELECT ifnull(max(seq), 0) FROM entry").fetchone()[0]) > read_watermark(db)
 
 
-def read_stored_entries(
-    db: sqlite3.Connection, seqs: Iterable[int], sessions: Mapping[int, str]
-) -> Iterator[StoredEntry]:
-    """Reads the entries of these sessions with these row numbers, newest first, and leaves out damaged ones."""
-    for seq, session, position, kind, body in db.execute(_SELECT_ROWS, (json.dumps(list(seqs)),)):
-        entry = recover_entry(body) if session in sessions else None
-        if entry is not None:
-            yield StoredEntry(seq, sessions[session], position, kind, entry)
-
-
-def index_entries(db: sqlite3.Connection, limit: int) -> int:
+def index_entries(db: Connection, limit: int) -> int:
     """Indexes up to `limit` entries, or about a million characters, after the watermark.
 
     Must run in a transaction. Returns how many entries it indexed.
@@ -168,16 +250,6 @@ def index_entries(db: sqlite3.Connection, limit: int) -> int:
     return count
 
 
-def list_late_passages(db: sqlite3.Connection, sessions: Mapping[int, str]) -> list[tuple[int, str]]:
-    """Returns the passages of these sessions that the index does not hold, with their keys."""
-    out: list[tuple[int, str]] = []
-    for seq, session, body in db.execute(_SELECT_UNINDEXED, (read_watermark(db), -1)):
-        entry = recover_entry(body) if session in sessions else None
-        if entry is not None:
-            out += list_passages(session, seq, entry)
-    return out
-
-
 def list_passages(session: int, seq: int, entry: Entry) -> Iterator[tuple[int, str]]:
     """Yields the rows of an entry in the index of passages."""
     text = read_plain_text(entry).text
@@ -186,7 +258,7 @@ def list_passages(session: int, seq: int, entry: Entry) -> Iterator[tuple[int, s
             yield build_passage_key(session, seq, number), build_index_text(text[start:stop])
 
 
-def remove_entry(db: sqlite3.Connection, session: int, seq: int, entry: Entry) -> int:
+def remove_entry(db: Connection, session: int, seq: int, entry: Entry) -> int:
     """Removes an entry that is about to change from the indexes. Returns how many rows of trigrams were removed."""
     if seq > read_watermark(db):
         return 0
@@ -199,14 +271,7 @@ def remove_entry(db: sqlite3.Connection, session: int, seq: int, entry: Entry) -
     return int(bool(text)) + int(cut)
 
 
-def restore_entry(db: sqlite3.Connection, session: int, seq: int, entry: Entry) -> None:
-    """Puts a changed entry back into the indexes if it is below the watermark."""
-    if seq <= read_watermark(db):
-        _insert_words(db, seq, entry)
-        _insert_passages(db, list_passages(session, seq, entry))
-
-
-def clear_indexes(db: sqlite3.Connection) -> None:
+def clear_indexes(db: Connection) -> None:
     """Empties the indexes. The next search fills them again."""
     db.execute("INSERT INTO words (words) VALUES ('delete-all')")
     db.execute("INSERT INTO passages (passages) VALUES ('delete-all')")
@@ -214,13 +279,7 @@ def clear_indexes(db: sqlite3.Connection) -> None:
     db.execute("INSERT INTO mark VALUES (?, 0) ON CONFLICT DO UPDATE SET value = 0", (INDEXED_MARK,))
 
 
-def merge_indexes(db: sqlite3.Connection) -> None:
-    """Merges each index into one piece. Only then are removed rows physically gone."""
-    db.execute("INSERT INTO words (words) VALUES ('optimize')")
-    db.execute("INSERT INTO passages (passages) VALUES ('optimize')")
-
-
-def _insert_words(db: sqlite3.Connection, seq: int, entry: Entry) -> int:
+def _insert_words(db: Connection, seq: int, entry: Entry) -> int:
     """Adds an entry to the index of trigrams. Returns how many characters went into it."""
     text, cut = _get_indexed_text(entry)
     if text:
@@ -230,7 +289,7 @@ def _insert_words(db: sqlite3.Connection, seq: int, entry: Entry) -> int:
     return len(text)
 
 
-def _insert_passages(db: sqlite3.Connection, passages: Iterable[tuple[int, str]]) -> None:
+def _insert_passages(db: Connection, passages: Iterable[tuple[int, str]]) -> None:
     # In ascending order, since FTS5 begins a new piece of its index at each row number below the one before.
     db.executemany("INSERT INTO passages (rowid, text) VALUES (?, ?)", sorted(passages))
 
@@ -239,3 +298,14 @@ def _get_indexed_text(entry: Entry) -> tuple[str, bool]:
     """Returns the folded text that the index of trigrams holds, and whether some of it was left out."""
     text = fold_text(get_searchable_text(entry))
     return text[:INDEX_LIMIT], len(text) > INDEX_LIMIT
+
+
+def _build_match(words: Iterable[Sequence[str]]) -> str:
+    """Builds a query for trigrams of a spelling of each word."""
+    longest = sorted(words, key=lambda spellings: -len(spellings[0]))[:_MAX_NARROWING]
+    return " AND ".join(f"({' OR '.join(map(_build_spelling_match, spellings))})" for spellings in longest)
+
+
+def _build_spelling_match(word: str) -> str:
+    quoted = ('"' + gram.replace('"', '""') + '"' for gram in choose_trigrams(word))
+    return f"({' AND '.join(quoted)})"

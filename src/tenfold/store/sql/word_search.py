@@ -8,8 +8,8 @@ no hit; `verify` reports it.
 from __future__ import annotations
 
 import re
-import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -27,32 +27,29 @@ from tenfold.store.search.entry_text import (
 )
 from tenfold.store.search.newer_first import arrange_series, rank_near_ties
 from tenfold.store.search.terms import list_spellings
-from tenfold.store.sqlite.search_index import INDEX_LIMIT, StoredEntry, read_stored_entries, read_watermark
+from tenfold.store.sql.database import IndexSearch, StoredEntry
+from tenfold.store.sql.stored_entries import read_stored_entries
 
+INDEX_LIMIT = 65_536
+"""Characters of one entry that the index of stretches holds. Text behind them is found by a scan."""
 SNIPPET_LENGTH = 600
 """Characters of a snippet. Five snippets with their headings are a little under 1,000 tokens."""
 POOL_SIZE = 200
 """The least number of hits that are ranked: the newest ones that contain all the words."""
-_MIN_WORD_LENGTH = 3
-"""Characters of the shortest word that a trigram index can hold."""
+MIN_WORD_LENGTH = 3
+"""Characters of the shortest word that an index of trigrams can hold."""
 _SATURATION, _LENGTH_SHARE = 1.2, 0.75
 """The usual parameters of BM25: how soon repeated words stop counting, and how much long texts lose."""
 _MAX_OCCURRENCES = 50
 """Occurrences of each word that are looked at to find where the words are densest."""
-_MAX_TRIGRAMS, _MAX_NARROWING = 24, 6
-"""Trigrams of one word, and words, the longest ones, by which the index is asked: more of them narrow down no further,
-and the index has to go through all that hold each of them."""
+_MAX_TRIGRAMS = 24
+"""Trigrams of one word by which the index is asked: more of them narrow down no further."""
 _CHUNK_SIZE = 64
 _PHRASE = re.compile(r'"([^"]+)"|(\S+)')
 _MAX_TRIMMED = SNIPPET_LENGTH // 4
 """Characters that a snippet may lose at an end so as to begin or end with a line."""
 Spellings = tuple[str, ...]
 """The folded spellings of a word, any of which may match. The first is the word as it was given."""
-_SELECT_SESSION = "SELECT e.seq FROM seg g JOIN entry e ON e.seg = g.id WHERE g.session = ?"
-_SELECT_CANDIDATES = (
-    "SELECT e.seq, e.session FROM entry e WHERE e.seq IN (SELECT rowid FROM words WHERE words MATCH ?"
-    " UNION SELECT seq FROM rest) UNION ALL SELECT seq, session FROM entry WHERE seq > ? ORDER BY 1 DESC"
-)
 
 
 class WordMatch(Struct, frozen=True):
@@ -74,16 +71,14 @@ class _Candidate(Struct, frozen=True):
     text: str
 
 
-def search_words(
-    db: sqlite3.Connection, words: str, sessions: Mapping[int, str], limit: int, without: Collection[str] = ()
-) -> list[Hit]:
+def search_words(index: IndexSearch, words: str, limit: int, without: Collection[str] = ()) -> list[Hit]:
     """Finds the best hits among the newest entries that contain all the words. Does not move the watermark."""
     query = parse_query(words)
     pool: list[_Candidate] = []
     most = max(POOL_SIZE, limit)
-    seqs = _find_candidates(db, query, sessions)
-    for start in range(0, len(seqs), _CHUNK_SIZE):
-        for source in read_stored_entries(db, seqs[start : start + _CHUNK_SIZE], sessions):
+    seqs = iter(index.find_candidates(query))
+    while chunk := list(islice(seqs, _CHUNK_SIZE)):
+        for source in read_stored_entries(index.db, chunk, index.scope):
             text = get_searchable_text(source.entry)
             match = match_words(text, query)
             if match is not None and source.entry.id not in without:
@@ -119,32 +114,15 @@ def match_words(text: str, words: Sequence[Spellings]) -> WordMatch | None:
         if not ends:
             return None
         occurrences.append(sum(map(folded.count, spellings)))
-        scanned = scanned or min(map(len, spellings)) < _MIN_WORD_LENGTH or min(ends) > INDEX_LIMIT
+        scanned = scanned or min(map(len, spellings)) < MIN_WORD_LENGTH or min(ends) > INDEX_LIMIT
     return WordMatch(tuple(occurrences), len(folded), scanned)
 
 
-def _find_candidates(db: sqlite3.Connection, words: Sequence[Spellings], sessions: Mapping[int, str]) -> list[int]:
-    """Returns the row numbers of all entries that may contain the words, newest first."""
-    long = [spellings for spellings in words if min(map(len, spellings)) >= _MIN_WORD_LENGTH]
-    if long:
-        rows = db.execute(_SELECT_CANDIDATES, (_build_match(long), read_watermark(db)))
-        return [seq for seq, session in rows if session in sessions]
-    return sorted((row[0] for session in sessions for row in db.execute(_SELECT_SESSION, (session,))), reverse=True)
-
-
-def _build_match(words: Iterable[Spellings]) -> str:
-    """Builds a query for trigrams of a spelling of each word."""
-    longest = sorted(words, key=lambda spellings: -len(spellings[0]))[:_MAX_NARROWING]
-    return " AND ".join(f"({' OR '.join(map(_build_spelling_match, spellings))})" for spellings in longest)
-
-
-def _build_spelling_match(word: str) -> str:
-    """Builds a query for trigrams of a word, one beside the other, and fewer of a very long one."""
-    last = len(word) - _MIN_WORD_LENGTH
-    starts = (*range(0, last, max(_MIN_WORD_LENGTH, last // _MAX_TRIGRAMS)), last)
-    grams = dict.fromkeys(word[start : start + _MIN_WORD_LENGTH] for start in starts)
-    quoted = ('"' + gram.replace('"', '""') + '"' for gram in grams)
-    return f"({' AND '.join(quoted)})"
+def choose_trigrams(word: str) -> list[str]:
+    """Chooses the trigrams by which a word is looked for: one beside the other, and fewer of a very long one."""
+    last = len(word) - MIN_WORD_LENGTH
+    starts = (*range(0, last, max(MIN_WORD_LENGTH, last // _MAX_TRIGRAMS)), last)
+    return list(dict.fromkeys(word[start : start + MIN_WORD_LENGTH] for start in starts))
 
 
 def _rank_candidates(candidates: Sequence[_Candidate], words: Sequence[Spellings], limit: int) -> list[Hit]:

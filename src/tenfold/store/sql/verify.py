@@ -6,8 +6,8 @@ Damage is reported as `Problem`s and never raised, so that one broken row does n
 from __future__ import annotations
 
 import hashlib
-import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -19,27 +19,26 @@ from tenfold.core.view.fold import Snapshot, View
 from tenfold.core.view.path import Path
 from tenfold.errors import RecordError, StoreError
 from tenfold.store.base import Problem
-from tenfold.store.sqlite.paths import BODY, ChainCache, decode_info, decode_snapshot
+from tenfold.store.compressed_bodies import restore_body
+from tenfold.store.sql.database import Connection
+from tenfold.store.sql.paths import BODY, ChainCache, decode_info, decode_snapshot
 from tenfold.store.unreadable import SALVAGE_ADVICE, explain_damage
 
 _REBUILD_ADVICE = "the entries are intact: `tenfold salvage NEW_STORE` makes a store with sound snapshots"
 _SELECT_SESSIONS = (
-    "SELECT s.id, s.name, (SELECT ifnull(sum(entries), 0) FROM head WHERE session = s.id),"
-    " ifnull(CAST(s.info AS BLOB), x'')"
+    "SELECT s.id, s.name, (SELECT CAST(coalesce(sum(entries), 0) AS BIGINT) FROM head WHERE session = s.id),"
+    " blob(s.info)"
     " FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ? ORDER BY s.id"
 )
-STORED_ROW = (
-    "CAST(e.id AS TEXT), CAST(e.pos AS INTEGER), CAST(e.kind AS TEXT), ifnull(CAST(e.hash AS BLOB), x''),"
-    f" {BODY}, ifnull(CAST(e.rewritten AS BLOB), x'')"
-)
+STORED_ROW = f"CAST(e.id AS TEXT), CAST(e.pos AS BIGINT), CAST(e.kind AS TEXT), blob(e.hash), {BODY}, blob(e.rewritten)"
 """The columns of a `StoredRow` in a query. Damage can change the type of a value, and the casts make it right again."""
 _SELECT_ROWS = f"SELECT {STORED_ROW} FROM entry e WHERE e.seg = ? ORDER BY e.pos"  # noqa: S608 - a constant
 _SELECT_SEGMENTS = (
-    "SELECT g.id, CAST(g.start AS INTEGER), g.parent, p.id, CAST(p.hash AS BLOB) FROM seg g"
+    "SELECT g.id, CAST(g.start AS BIGINT), g.parent, p.id, blob(p.hash) FROM seg g"
     " LEFT JOIN entry p ON p.seg = g.parent AND p.pos = g.start - 1 WHERE g.session = ? ORDER BY g.id"
 )
 _SELECT_SNAPSHOTS = (
-    "SELECT m.seg, CAST(m.pos AS INTEGER), ifnull(CAST(m.body AS BLOB), x''), e.id FROM seg g"
+    "SELECT m.seg, CAST(m.pos AS BIGINT), blob(m.body), e.id FROM seg g"
     " JOIN manifest m ON m.seg = g.id LEFT JOIN entry e ON e.seg = m.seg AND e.pos = m.pos WHERE g.session = ?"
 )
 _COUNT_ENTRIES = "SELECT count(*) FROM seg g JOIN entry e ON e.seg = g.id WHERE g.session = ?"
@@ -66,6 +65,12 @@ class StoredRow(Struct, frozen=True):
     rewritten_hashes: bytes
 
 
+def build_row(values: Sequence[Any]) -> StoredRow:
+    """Builds a row from the values of the columns `STORED_ROW`."""
+    id_, position, kind, digest, body, rewritten = values
+    return StoredRow(id_, position, kind, digest, restore_body(body), rewritten)
+
+
 def build_rewritten_hashes(old: bytes, previous: bytes, body: bytes) -> bytes:
     """Builds what is kept beside a body that `purge` replaced: the hashes of the first body and of the present one.
 
@@ -74,24 +79,27 @@ def build_rewritten_hashes(old: bytes, previous: bytes, body: bytes) -> bytes:
     return (previous[:_HASH_LENGTH] or hash_body(old)) + hash_body(body)
 
 
-def verify_namespace(db: sqlite3.Connection, chains: ChainCache, namespace: str) -> list[Problem]:
-    """Returns everything that is wrong with the file and with the sessions of the namespace."""
+def verify_namespace(
+    db: Connection, chains: ChainCache, namespace: str, damage: Iterable[Problem] = ()
+) -> list[Problem]:
+    """Returns everything that is wrong with the tables and with the sessions of the namespace.
+
+    `damage` is what the database finds to be wrong with its own structures.
+    """
     problems: list[Problem] = []
     try:
-        problems += _check_file(db, namespace)
+        problems += damage
+        problems += _check_tables(db, namespace)
         sessions = db.execute(_SELECT_SESSIONS, (namespace,)).fetchall()
-    except sqlite3.Error as exc:
-        return [*problems, Problem("", "", f"the file cannot be read further: {exc}; {SALVAGE_ADVICE}")]
+    except db.Error as exc:
+        return [*problems, Problem("", "", f"the store cannot be read further: {exc}; {SALVAGE_ADVICE}")]
     for session, name, appended, info in sessions:
         problems += _SessionCheck(db, chains, session, name).run(appended, info)
     return problems
 
 
-def _check_file(db: sqlite3.Connection, namespace: str) -> Iterator[Problem]:
-    """Checks what belongs to no session: SQLite's own structures, and rows that nothing leads to."""
-    for (what,) in db.execute("PRAGMA quick_check(20)"):
-        if what != "ok":
-            yield Problem("", "", f"the file is damaged: {what}; {SALVAGE_ADVICE}")
+def _check_tables(db: Connection, namespace: str) -> Iterator[Problem]:
+    """Checks what belongs to no session: rows that nothing leads to."""
     for count, what in zip(db.execute(_COUNT_LOST_ROWS).fetchone(), ("sessions", "segments", "entries"), strict=True):
         if count:
             yield Problem("", "", f"{count} {what} belong to nothing that is stored; {SALVAGE_ADVICE}")
@@ -103,7 +111,7 @@ def _check_file(db: sqlite3.Connection, namespace: str) -> Iterator[Problem]:
 class _SessionCheck:
     """The check of one session: the readable entries by segment and position, and the problems found so far."""
 
-    def __init__(self, db: sqlite3.Connection, chains: ChainCache, session: int, name: str) -> None:
+    def __init__(self, db: Connection, chains: ChainCache, session: int, name: str) -> None:
         self._db, self._chains, self._session, self._name = db, chains, session, name
         self._entries: dict[tuple[int, int], Entry] = {}
         self._problems: list[Problem] = []
@@ -112,7 +120,7 @@ class _SessionCheck:
         """Returns the problems. `appended` is the number of entries that were appended."""
         try:
             self._check_entries(appended)
-        except sqlite3.Error as exc:
+        except self._db.Error as exc:
             self._report("", f"the session cannot be read further: {exc}")
         except StoreError as exc:
             self._report("", str(exc), advice="")
@@ -141,7 +149,7 @@ class _SessionCheck:
         """Hashes each row of a segment again, on the stored hash of its parent: one flipped byte is one problem."""
         position = start
         for values in self._db.execute(_SELECT_ROWS, (seg,)):
-            row = StoredRow(*values)
+            row = build_row(values)
             if row.position != position:
                 self._report(row.id, f"entries at positions {position}..{row.position - 1} are missing")
             else:

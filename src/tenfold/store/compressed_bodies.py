@@ -1,4 +1,4 @@
-"""Compresses the bodies of entries in the file. Hashes are of the plain bodies, whatever the compressor makes of them.
+"""Compresses the bodies of entries in a store. Hashes are of the plain bodies, whatever the compressor makes of them.
 
 A message that came from outside stands in its entry twice: as its parts, and as the bytes in which it came. Compressed,
 the two take little more than one. A compressed body begins with the first byte of zlib's format, a plain one with the

@@ -1,15 +1,13 @@
 """Answers a question from the store: finds the passages that match it, and chooses which lines of them to show.
 
-FTS5 finds the passages that hold a term and says how much they speak of it (BM25). Here the terms are put together, and
-the hits are made.
+The index finds the passages that hold a term and says how much they speak of it (BM25). Here the terms are put
+together, and the hits are made.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
@@ -21,19 +19,9 @@ from tenfold.store.base import Hit
 from tenfold.store.search.entry_text import GAP, PlainText, read_plain_text, split_excerpt
 from tenfold.store.search.newer_first import Scored, arrange_series, rank_near_ties
 from tenfold.store.search.terms import build_index_text, parse_question, split_passages
-from tenfold.store.sqlite.meanings import add_meanings
-from tenfold.store.sqlite.schema import TOKENIZER
-from tenfold.store.sqlite.search_index import (
-    StoredEntry,
-    build_passage_key,
-    find_passages,
-    find_stem,
-    list_late_passages,
-    read_stored_entries,
-    split_passage_key,
-    weigh_passages,
-)
-from tenfold.store.sqlite.word_search import SNIPPET_LENGTH
+from tenfold.store.sql.database import IndexSearch, StoredEntry
+from tenfold.store.sql.stored_entries import read_stored_entries
+from tenfold.store.sql.word_search import SNIPPET_LENGTH
 
 NEWEST_LIMIT = 2_048
 """Passages of a common term that are looked at: the newest ones. In the others the rarer terms decide."""
@@ -60,18 +48,15 @@ NEXT_MESSAGE = "\n[next message]\n"
 """Stands in a hit before what was said right after it: a question and its answer, a call and its output."""
 _SPACE = re.compile(r"\s+")
 _LINES = re.compile(rf"\S(?:[^\n]{{0,{_LINE_LENGTH - 2}}}(?=\s|\Z)|[^\n]{{0,{_LINE_LENGTH - 1}}})")
-_CREATE_SCRATCH = (
-    f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.scratch USING fts5(text, content='', tokenize=\"{TOKENIZER}\")"
+_COUNT_ENTRIES = (
+    "SELECT CAST(coalesce(sum(h.entries), 0) AS BIGINT) FROM session s JOIN head h ON h.session = s.id WHERE s.ns = ?"
 )
-_FILL_SCRATCH = "INSERT INTO scratch (rowid, text) SELECT key, value FROM json_each(?)"
-_SELECT_SCRATCH = "SELECT rowid, bm25(scratch) FROM scratch WHERE scratch MATCH ? ORDER BY rowid DESC"
-_CLEAR_SCRATCH = "INSERT INTO scratch (scratch) VALUES ('delete-all')"
-_COUNT_ENTRIES = "SELECT ifnull(sum(entries), 0) FROM head WHERE session IN (SELECT value FROM json_each(?))"
+_COUNT_SESSION_ENTRIES = "SELECT CAST(coalesce(sum(entries), 0) AS BIGINT) FROM head WHERE session = ?"
 _SELECT_NEIGHBORS = (
     "SELECT e.seq, n.seq, n.pos - e.pos, e.session FROM entry e JOIN entry n ON n.seg = e.seg"
-    " AND n.pos BETWEEN e.pos + ? AND e.pos + ? WHERE e.seq IN (SELECT value FROM json_each(?))"
+    " AND n.pos BETWEEN e.pos + ? AND e.pos + ? WHERE e.seq IN list(?)"
 )
-_SELECT_SEQS = "SELECT seq FROM entry WHERE id IN (SELECT value FROM json_each(?))"
+_SELECT_SEQS = "SELECT seq FROM entry WHERE ns = ? AND id IN list(?)"
 
 
 class _Passage(Struct, frozen=True):
@@ -155,15 +140,15 @@ class _SnippetLine(Struct, frozen=True):
 class _PassageReader:
     """Reads passages by their keys, and each entry only once."""
 
-    def __init__(self, db: sqlite3.Connection, sessions: Mapping[int, str], without: Collection[str]) -> None:
-        self._db, self._sessions, self._without = db, sessions, without
+    def __init__(self, index: IndexSearch, without: Collection[str]) -> None:
+        self._index, self._without = index, without
         self._entries: dict[int, tuple[StoredEntry, PlainText, list[tuple[int, int]]] | None] = {}
 
     def read(self, key: int, score: float = 0.0) -> _Passage | None:
         """Reads a passage. None if its entry is left out or damaged, or has no text there."""
-        seq, number = split_passage_key(key)
+        seq, number = self._index.split_key(key)
         if seq not in self._entries:
-            source = next(read_stored_entries(self._db, (seq,), self._sessions), None)
+            source = next(read_stored_entries(self._index.db, (seq,), self._index.scope), None)
             self._entries[seq] = None
             if source is not None and source.entry.id not in self._without:
                 plain = read_plain_text(source.entry)
@@ -176,14 +161,12 @@ class _PassageReader:
 
     def list_keys(self, key: int) -> range:
         """Returns the keys of all passages of the entry that this one is of."""
-        seq, number = split_passage_key(key)
+        seq, number = self._index.split_key(key)
         found = self._entries.get(seq)
         return range(key - number, key - number + (len(found[2]) if found else 0))
 
 
-def search_passages(
-    db: sqlite3.Connection, words: str, sessions: Mapping[int, str], limit: int, without: Collection[str] = ()
-) -> list[Hit]:
+def search_passages(index: IndexSearch, words: str, limit: int, without: Collection[str] = ()) -> list[Hit]:
     """Finds the best hits for a question. Does not move the watermark.
 
     A passage counts by the terms it holds, by their rarity and by how much it speaks of them. Those that hold more of
@@ -195,21 +178,20 @@ def search_passages(
     `NEXT_MESSAGE`.
     """
     terms = parse_question(words)
-    left_out = _find_seqs(db, without)
-    found = _find_terms(db, terms, sessions, left_out)
-    entries = int(db.execute(_COUNT_ENTRIES, (json.dumps(list(sessions)),)).fetchone()[0])
-    matched = _MatchedTerms(found, entries)
+    left_out = _find_seqs(index, without)
+    found = _find_terms(index, terms, left_out)
+    matched = _MatchedTerms(found, _count_entries(index) if found else 0)
     most = max(_POOL_SIZE, 4 * limit)
-    scores = _score_passages(db, found, matched, most)
-    reader = _PassageReader(db, sessions, without)
-    raised = _raise_neighbors(db, scores, matched, most)
-    ranked = rank_near_ties(add_meanings(db, words, sessions, raised, left_out) if terms else raised)
+    scores = _score_passages(index, found, matched, most)
+    reader = _PassageReader(index, without)
+    raised = _raise_neighbors(index, scores, matched, most)
+    ranked = rank_near_ties(index.add_meanings(words, raised, left_out) if terms else raised)
     ranked, series = _arrange_series(reader, ranked, matched)
     chosen = _choose_passages(reader, ranked, scores, matched, limit)
-    lines = _sort_lines(db, [line for passage in chosen for line in _split_lines(passage)], matched.rarity)
+    lines = _sort_lines(index, [line for passage in chosen for line in _split_lines(passage)], matched.rarity)
     ends = _find_ends(chosen, lines)
-    snippets = _build_snippets(lines, ends, _list_following_lines(db, reader, chosen), limit * SNIPPET_LENGTH)
-    newest = split_passage_key(series[0])[0] if series else None
+    snippets = _build_snippets(lines, ends, _list_following_lines(index, reader, chosen), limit * SNIPPET_LENGTH)
+    newest = index.split_key(series[0])[0] if series else None
     hits: dict[str, Hit] = {}
     for passage in chosen:
         source, id_ = passage.source, passage.source.entry.id
@@ -220,9 +202,17 @@ def search_passages(
     return list(hits.values())
 
 
-def _find_seqs(db: sqlite3.Connection, entries: Collection[str]) -> frozenset[int]:
+def _count_entries(index: IndexSearch) -> int:
+    """Counts the entries that are searched."""
+    namespace, session = index.scope.namespace, index.scope.session
+    query, value = (_COUNT_ENTRIES, namespace) if session is None else (_COUNT_SESSION_ENTRIES, session)
+    return int(index.db.execute(query, (value,)).fetchone()[0])
+
+
+def _find_seqs(index: IndexSearch, entries: Collection[str]) -> frozenset[int]:
     """Returns the row numbers of the entries with these ids."""
-    rows = db.execute(_SELECT_SEQS, (json.dumps(list(entries)),)) if entries else ()
+    values = (index.scope.namespace, index.db.bind_list(entries))
+    rows = index.db.execute(_SELECT_SEQS, values) if entries else ()
     return frozenset(seq for (seq,) in rows)
 
 
@@ -231,44 +221,40 @@ def _rank(scored: Scored) -> tuple[float, int]:
     return round(score, 6), key
 
 
-def _find_terms(
-    db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str], left_out: Collection[int]
-) -> dict[str, _TermPassages]:
+def _find_terms(index: IndexSearch, terms: Sequence[str], left_out: Collection[int]) -> dict[str, _TermPassages]:
     """Finds the newest passages that hold each term, apart from those of the entries that are left out.
 
     Terms that none holds are left out, or corrected if they are half of all the terms or more.
     """
-    found = _find_known_terms(db, terms, sessions)
+    found = _find_known_terms(index, terms)
     unknown = [term for term in terms if term not in found]
-    if sessions and 2 * len(unknown) >= len(terms):
-        corrected = (correct_word(db, term, sessions) for term in unknown)
-        found |= _find_known_terms(db, [term for term in corrected if term], sessions)
-    return {term: _leave_out(passages, left_out) for term, passages in found.items()} if left_out else found
+    if 2 * len(unknown) >= len(terms):
+        corrected = (correct_word(index, term) for term in unknown)
+        found |= _find_known_terms(index, [term for term in corrected if term])
+    return {term: _leave_out(index, passages, left_out) for term, passages in found.items()} if left_out else found
 
 
-def _find_known_terms(
-    db: sqlite3.Connection, terms: Sequence[str], sessions: Mapping[int, str]
-) -> dict[str, _TermPassages]:
-    late = list_late_passages(db, sessions)
-    late_matches = _match_texts(db, [text for _, text in late], terms) if late else {}
+def _find_known_terms(index: IndexSearch, terms: Sequence[str]) -> dict[str, _TermPassages]:
+    late = index.list_late_passages()
+    late_matches = index.match_texts([text for _, text in late], terms) if late else {}
     found: dict[str, _TermPassages] = {}
-    for term in terms if sessions else ():
+    for term in terms:
         scores = {late[number][0]: score for number, score in late_matches.get(term, ())}
-        passages = _TermPassages(find_passages(db, term, sessions, NEWEST_LIMIT), scores)
+        passages = _TermPassages(index.find_passages(term, NEWEST_LIMIT), scores)
         if passages.indexed or passages.late:
             found[term] = passages
     return found
 
 
-def _leave_out(passages: _TermPassages, seqs: Collection[int]) -> _TermPassages:
+def _leave_out(index: IndexSearch, passages: _TermPassages, seqs: Collection[int]) -> _TermPassages:
     return _TermPassages(
-        [key for key in passages.indexed if split_passage_key(key)[0] not in seqs],
-        {key: score for key, score in passages.late.items() if split_passage_key(key)[0] not in seqs},
+        [key for key in passages.indexed if index.split_key(key)[0] not in seqs],
+        {key: score for key, score in passages.late.items() if index.split_key(key)[0] not in seqs},
     )
 
 
 def _score_passages(
-    db: sqlite3.Connection, found: Mapping[str, _TermPassages], matched: _MatchedTerms, most: int
+    index: IndexSearch, found: Mapping[str, _TermPassages], matched: _MatchedTerms, most: int
 ) -> dict[int, float]:
     """Scores the passages that promise most, by how much they speak of each term.
 
@@ -278,7 +264,7 @@ def _score_passages(
     scores = dict.fromkeys(matched.list_promising(most), 0.0)
     for term, passages in found.items():
         sample = passages.indexed[:_SAMPLE_SIZE]
-        weights = weigh_passages(db, term, scores.keys() & passages.indexed | set(sample))
+        weights = index.weigh_passages(term, scores.keys() & passages.indexed | set(sample))
         for weighed, counted in ((passages.late, passages.late), (weights, sample)):
             mean = sum(weighed.get(key, 0.0) for key in counted) / max(1, len(counted))
             for key in scores.keys() & weighed.keys() if mean else ():
@@ -286,18 +272,8 @@ def _score_passages(
     return {key: matched.apply_coverage(key, score) for key, score in scores.items()}
 
 
-def _match_texts(db: sqlite3.Connection, texts: Sequence[str], terms: Iterable[str]) -> dict[str, list[Scored]]:
-    """Returns for each term the numbers of the texts that hold it, and FTS5's `bm25()`, as the index would."""
-    db.execute(_CREATE_SCRATCH)
-    try:
-        db.execute(_FILL_SCRATCH, (json.dumps(texts),))
-        return {term: db.execute(_SELECT_SCRATCH, (f'"{term}"',)).fetchall() for term in terms}
-    finally:
-        db.execute(_CLEAR_SCRATCH)
-
-
 def _raise_neighbors(
-    db: sqlite3.Connection, scores: Mapping[int, float], matched: _MatchedTerms, most: int
+    index: IndexSearch, scores: Mapping[int, float], matched: _MatchedTerms, most: int
 ) -> list[Scored]:
     """Returns the best passage of each entry, and what the entry counts with the shares of its neighbours.
 
@@ -305,18 +281,17 @@ def _raise_neighbors(
     """
     best: dict[int, Scored] = {}
     for key, score in scores.items():
-        seq, _ = split_passage_key(key)
+        seq, _ = index.split_key(key)
         if seq not in best or score > best[seq][1]:
             best[seq] = (key, score)
     pool = nlargest(most, best.values(), key=_rank)
-    strengths = {split_passage_key(key)[0]: score for key, score in pool}
+    strengths = {index.split_key(key)[0]: score for key, score in pool}
     raised = dict(pool)
     farthest = max(_RAISES)
-    for seq, near, distance, session in db.execute(
-        _SELECT_NEIGHBORS, (-farthest, farthest, json.dumps(list(strengths)))
-    ):
+    values = (-farthest, farthest, index.db.bind_list(strengths))
+    for seq, near, distance, session in index.db.execute(_SELECT_NEIGHBORS, values):
         if near != seq:
-            first = build_passage_key(session, near)
+            first = index.build_key(session, near)
             key, own = best.get(near) or (first, matched.estimate(first))
             raised[key] = raised.get(key, own) + _RAISES[abs(distance)] * strengths[seq]
     return list(raised.items())
@@ -379,12 +354,10 @@ def _split_lines(passage: _Passage, entry: str = "") -> Iterator[_SnippetLine]:
             end = match.end()
 
 
-def _sort_lines(
-    db: sqlite3.Connection, lines: Sequence[_SnippetLine], rarity: Mapping[str, float]
-) -> list[_SnippetLine]:
+def _sort_lines(index: IndexSearch, lines: Sequence[_SnippetLine], rarity: Mapping[str, float]) -> list[_SnippetLine]:
     """Sorts the lines by the rarity of the terms that they and the lines near them hold."""
     rarities = [0.0] * len(lines)
-    for term, rows in _match_texts(db, [build_index_text(line.text) for line in lines], rarity).items():
+    for term, rows in index.match_texts([build_index_text(line.text) for line in lines], rarity).items():
         for number, _ in rows:
             rarities[number] += rarity[term]
     weights: list[float] = []
@@ -451,12 +424,12 @@ def _find_last_lines(taken: Iterable[_SnippetLine], owned: Collection[int]) -> d
 
 
 def _list_following_lines(
-    db: sqlite3.Connection, reader: _PassageReader, chosen: Sequence[_Passage]
+    index: IndexSearch, reader: _PassageReader, chosen: Sequence[_Passage]
 ) -> Iterator[_SnippetLine]:
     """Yields the lines that follow each shown entry, for the best entry first, unless they are shown anyway."""
     entries = {passage.source.order: passage.source.entry.id for passage in chosen}
-    rows = db.execute(_SELECT_NEIGHBORS, (1, 1, json.dumps(list(entries))))
-    followers = {seq: build_passage_key(session, near) for seq, near, _, session in rows}
+    rows = index.db.execute(_SELECT_NEIGHBORS, (1, 1, index.db.bind_list(entries)))
+    followers = {seq: index.build_key(session, near) for seq, near, _, session in rows}
     for seq, id_ in entries.items():
         follows = reader.read(followers[seq]) if seq in followers else None
         if follows is not None and follows.source.order not in entries:
@@ -487,11 +460,9 @@ _MAX_STEMS, _MAX_PASSAGES = 4, 3
 _MAX_ENDING = 6
 """Letters of the longest ending that the index cuts off a word."""
 _WORD = re.compile(r"\w+")
-_CREATE_VOCABULARY = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.vocabulary USING fts5vocab(main, passages, row)"
-_SELECT_TERMS = "SELECT term FROM temp.vocabulary WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?"
 
 
-def correct_word(db: sqlite3.Connection, word: str, sessions: Mapping[int, str]) -> str:
+def correct_word(index: IndexSearch, word: str) -> str:
     """Returns the word of these sessions that differs from a misspelt one by a letter or two, "" if there is none.
 
     A letter may be missing, added or another one, or two neighbours may be swapped, but not the first letter. Words
@@ -499,9 +470,9 @@ def correct_word(db: sqlite3.Connection, word: str, sessions: Mapping[int, str])
     """
     if len(word) < MIN_LENGTH or not word.replace("_", "").isalpha():
         return ""
-    for stem in _find_similar_stems(db, word):
-        for key in find_stem(db, stem, sessions, _MAX_PASSAGES):
-            words = set(_WORD.findall(_read_passage(db, key, sessions)))
+    for stem in _find_similar_stems(index, word):
+        for key in index.find_stem(stem, _MAX_PASSAGES):
+            words = set(_WORD.findall(_read_passage(index, key)))
             near = [each for each in words if each[0] == word[0] and abs(len(each) - len(word)) <= _MAX_EDITS]
             edits, best = min(((count_edits(each, word)[-1], each) for each in near), default=(len(word), ""))
             if edits <= _count_allowed(word):
@@ -509,10 +480,10 @@ def correct_word(db: sqlite3.Connection, word: str, sessions: Mapping[int, str])
     return ""
 
 
-def _read_passage(db: sqlite3.Connection, key: int, sessions: Mapping[int, str]) -> str:
-    """Returns what the index was given of a passage, "" if its session is not one of these."""
-    seq, number = split_passage_key(key)
-    for source in read_stored_entries(db, (seq,), sessions):
+def _read_passage(index: IndexSearch, key: int) -> str:
+    """Returns what the index was given of a passage, "" if its session is not searched."""
+    seq, number = index.split_key(key)
+    for source in read_stored_entries(index.db, (seq,), index.scope):
         text = read_plain_text(source.entry).text
         places = split_passages(text)
         start, stop = places[number] if number < len(places) else (0, 0)
@@ -520,14 +491,14 @@ def _read_passage(db: sqlite3.Connection, key: int, sessions: Mapping[int, str])
     return ""
 
 
-def _find_similar_stems(db: sqlite3.Connection, word: str) -> list[str]:
+def _find_similar_stems(index: IndexSearch, word: str) -> list[str]:
     """Returns the indexed stems that the beginning of a word resembles, the most similar first."""
-    db.execute(_CREATE_VOCABULARY)
-    bounds = word[0], chr(ord(word[0]) + 1), max(2, len(word) - _MAX_ENDING), len(word) + _MAX_EDITS
-    found: list[tuple[int, int, str]] = []
-    for (stem,) in db.execute(_SELECT_TERMS, bounds):
-        if len(set(stem) - set(word)) <= _MAX_EDITS and (edits := min(count_edits(stem, word))) <= _count_allowed(stem):
-            found.append((edits, -len(stem), stem))
+    lengths = max(2, len(word) - _MAX_ENDING), len(word) + _MAX_EDITS
+    found = [
+        (edits, -len(stem), stem)
+        for stem in index.list_similar_terms(word[0], lengths)
+        if len(set(stem) - set(word)) <= _MAX_EDITS and (edits := min(count_edits(stem, word))) <= _count_allowed(stem)
+    ]
     return [stem for *_, stem in sorted(found)[:_MAX_STEMS]]
 
 

@@ -1,12 +1,10 @@
-"""Reads paths from SQLite. A path is a few ranges of segments, and a segment is a stretch without a fork.
+"""Reads paths. A path is a few ranges of segments, and a segment is a stretch without a fork.
 
 The chain of segments from the root to a segment never changes. It is loaded once, with one recursive query, and cached.
 """
 
 from __future__ import annotations
 
-import json
-import sqlite3
 from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import pairwise
@@ -19,27 +17,26 @@ from tenfold.core.record.entry import Entry, Usage
 from tenfold.core.view.fold import Snapshot
 from tenfold.errors import NotFoundError, RecordError, StoreError
 from tenfold.store.base import HeadState, SessionInfo
+from tenfold.store.sql.database import Connection
 from tenfold.store.unreadable import SALVAGE_ADVICE, build_stand_in, read_entry
 
 _CACHE_LIMIT = 256
 _SELECT_CHAIN = (
     "WITH RECURSIVE up (id, parent, start) AS (SELECT id, parent, start FROM seg WHERE id = ? UNION"
-    " SELECT s.id, s.parent, s.start FROM seg s JOIN up ON s.id = up.parent) SELECT id, CAST(start AS INTEGER) FROM up"
+    " SELECT s.id, s.parent, s.start FROM seg s JOIN up ON s.id = up.parent) SELECT id, CAST(start AS BIGINT) FROM up"
 )
 # Damage can turn a blob into another type. The cast makes it one again, and then its hash is found wrong.
-BODY = "decompress(ifnull(CAST(e.body AS BLOB), x''))"
-"""The plain body of the entry `e` in a query. `connections` gives each connection the function."""
+BODY = "blob(e.body)"
+"""The body of the entry `e` in a query, as it is stored: see `compressed_bodies`."""
 _SELECT_RANGE = (
     f"SELECT e.pos, {BODY}, e.id, e.kind FROM entry e"  # noqa: S608 - constants
     " WHERE e.seg = ? AND e.pos BETWEEN ? AND ? ORDER BY e.pos"
 )
 _SELECT_POSITIONS = (
-    f"SELECT e.pos, {BODY}, e.id, e.kind FROM json_each(?) j"  # noqa: S608 - constants
-    " CROSS JOIN entry e WHERE e.seg = ? AND e.pos = j.value"
+    f"SELECT e.pos, {BODY}, e.id, e.kind FROM entry e"  # noqa: S608 - constants
+    " WHERE e.seg = ? AND e.pos IN list(?)"
 )
-_SELECT_SNAPSHOT = (
-    "SELECT pos, ifnull(CAST(body AS BLOB), x'') FROM manifest WHERE seg = ? AND pos <= ? ORDER BY pos DESC"
-)
+_SELECT_SNAPSHOT = "SELECT pos, blob(body) FROM manifest WHERE seg = ? AND pos <= ? ORDER BY pos DESC"
 _MOST_MISSING = 1_000
 """Missing entries of a range that are replaced one by one. If there are more, the range itself is damaged."""
 _info_decoder = msgspec.msgpack.Decoder(SessionInfo)
@@ -86,7 +83,7 @@ class ChainCache:
     def __init__(self) -> None:
         self._chains: dict[int, SegmentChain] = {}
 
-    def get_chain(self, db: sqlite3.Connection, seg: int) -> SegmentChain:
+    def get_chain(self, db: Connection, seg: int) -> SegmentChain:
         """Returns the chain that ends in `seg`."""
         chain = self._chains.get(seg)
         if chain is None:
@@ -113,7 +110,7 @@ def build_unknown_session_error(namespace: str, session: str) -> NotFoundError:
     return NotFoundError(f"no session {session} in namespace {namespace}: `tenfold sessions` lists those there are")
 
 
-def find_session_id(db: sqlite3.Connection, namespace: str, session: str) -> int:
+def find_session_id(db: Connection, namespace: str, session: str) -> int:
     """Returns the row id of a session. Raises `NotFoundError`."""
     row = db.execute(
         "SELECT s.id FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ? AND s.name = ?",
@@ -124,7 +121,7 @@ def find_session_id(db: sqlite3.Connection, namespace: str, session: str) -> int
     return int(row[0])
 
 
-def find_entry_row(db: sqlite3.Connection, session: int, entry: str) -> EntryRow:
+def find_entry_row(db: Connection, session: int, entry: str) -> EntryRow:
     """Finds where the entry with this id is stored in this session. Raises `NotFoundError`."""
     row = db.execute(
         "SELECT seq, id, seg, pos FROM entry WHERE ns = (SELECT ns FROM session WHERE id = :session) AND id = :entry"
@@ -136,15 +133,13 @@ def find_entry_row(db: sqlite3.Connection, session: int, entry: str) -> EntryRow
     return EntryRow(*row)
 
 
-def read_head(
-    db: sqlite3.Connection, chains: ChainCache, session: int, head: str, after: str | None = None
-) -> HeadState:
+def read_head(db: Connection, chains: ChainCache, session: int, head: str, after: str | None = None) -> HeadState:
     """Reads the leaf of a head, the newest snapshot on its path, and the entries that follow the snapshot.
 
     If the entry `after` is on the path, it reads only the entries that follow that one, and no snapshot.
     """
     row = db.execute(
-        "SELECT s.purges, h.pending, CAST(h.overhead AS INTEGER), e.seq, e.id, e.seg, e.pos FROM session s"
+        "SELECT s.purges, h.pending, CAST(h.overhead AS BIGINT), e.seq, e.id, e.seg, e.pos FROM session s"
         " LEFT JOIN head h ON h.session = s.id AND h.name = ? LEFT JOIN entry e ON e.seq = h.leaf WHERE s.id = ?",
         (head, session),
     ).fetchone()
@@ -169,7 +164,7 @@ def _decode_usage(body: object) -> Usage | None:
         return None
 
 
-def write_request(db: sqlite3.Connection, session: int, head: str, usage: Usage | None, overhead: int | None) -> None:
+def write_request(db: Connection, session: int, head: str, usage: Usage | None, overhead: int | None) -> None:
     """Writes what is known of a head's last request."""
     pending = _encoder.encode(usage) if usage is not None else None
     db.execute(
@@ -177,7 +172,7 @@ def write_request(db: sqlite3.Connection, session: int, head: str, usage: Usage 
     )
 
 
-def _find_position(db: sqlite3.Connection, chain: SegmentChain, session: int, entry: str) -> int | None:
+def _find_position(db: Connection, chain: SegmentChain, session: int, entry: str) -> int | None:
     """Finds the position of an entry on the path along `chain`, None if it is not on it."""
     try:
         row = find_entry_row(db, session, entry)
@@ -186,7 +181,7 @@ def _find_position(db: sqlite3.Connection, chain: SegmentChain, session: int, en
     return row.position if row.segment in chain.segments and chain.find_segment(row.position) == row.segment else None
 
 
-def _find_snapshot(db: sqlite3.Connection, chain: SegmentChain, leaf: EntryRow) -> tuple[Snapshot | None, Entries]:
+def _find_snapshot(db: Connection, chain: SegmentChain, leaf: EntryRow) -> tuple[Snapshot | None, Entries]:
     """Finds the newest snapshot on the path that is undamaged, with the entries that it refers to."""
     for seg, _, last in reversed(list(chain.split_range(0, leaf.position))):
         for position, body in db.execute(_SELECT_SNAPSHOT, (seg, last)):
@@ -212,7 +207,7 @@ def _is_gapless(snapshot: Snapshot) -> bool:
     return following == snapshot.length and all(0 <= mark < snapshot.length for mark in marks)
 
 
-def read_range(db: sqlite3.Connection, chain: SegmentChain, first: int, last: int) -> list[Entry]:
+def read_range(db: Connection, chain: SegmentChain, first: int, last: int) -> list[Entry]:
     """Reads the entries at positions `first` to `last` of the path along `chain`.
 
     What is missing or cannot be read is replaced by what `build_stand_in` gives.
@@ -238,7 +233,7 @@ def _replace_missing(found: Entries, first: int, last: int) -> None:
             found[position] = build_stand_in(id_, None)
 
 
-def _read_snapshot_entries(db: sqlite3.Connection, chain: SegmentChain, snapshot: Snapshot) -> Entries | None:
+def _read_snapshot_entries(db: Connection, chain: SegmentChain, snapshot: Snapshot) -> Entries | None:
     """Reads the entries that a snapshot refers to: what it names, and the originals that its Blocks show again.
 
     Returns None if one of the Blocks cannot be read, since the snapshot is of no use then.
@@ -260,20 +255,20 @@ def _read_snapshot_entries(db: sqlite3.Connection, chain: SegmentChain, snapshot
     return {**entries, **_read_positions(db, chain, repeated - positions)}
 
 
-def _read_positions(db: sqlite3.Connection, chain: SegmentChain, positions: set[int]) -> Entries:
+def _read_positions(db: Connection, chain: SegmentChain, positions: set[int]) -> Entries:
     by_seg: dict[int, list[int]] = {}
     for position in sorted(positions):
         by_seg.setdefault(chain.find_segment(position), []).append(position)
     out: Entries = {}
     for seg, wanted in by_seg.items():
-        rows = db.execute(_SELECT_POSITIONS, (json.dumps(wanted), seg))
+        rows = db.execute(_SELECT_POSITIONS, (seg, db.bind_list(wanted)))
         out.update((position, read_entry(body, id_, kind)) for position, body, id_, kind in rows)
     for position in positions - out.keys():
         out[position] = build_stand_in(f"missing-{position}", None)
     return out
 
 
-def list_other_branches(db: sqlite3.Connection, chains: ChainCache, session: int, leaf: EntryRow) -> frozenset[str]:
+def list_other_branches(db: Connection, chains: ChainCache, session: int, leaf: EntryRow) -> frozenset[str]:
     """Returns the ids of a session's entries that are not on the path that ends in `leaf`."""
     lasts = {seg: last for seg, _, last in chains.get_chain(db, leaf.segment).split_range(0, leaf.position)}
     segments = db.execute("SELECT id FROM seg WHERE session = ?", (session,)).fetchall()

@@ -1,12 +1,7 @@
-"""Purges from SQLite: a whole session, or one entry together with what quotes it.
-
-This runs inside the caller's transaction. `secure_delete` overwrites freed bytes, and the caller empties the
-write-ahead log afterwards.
-"""
+"""Purges a whole session, or one entry together with what quotes it. This runs inside the caller's transaction."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 
 import msgspec
@@ -16,12 +11,10 @@ from tenfold.core.record.codec import decode_entry, encode_entry
 from tenfold.core.record.entry import BranchSummary, Entry, get_kind
 from tenfold.errors import RecordError
 from tenfold.store import purge
-from tenfold.store.sqlite.compressed_bodies import compress_body
-from tenfold.store.sqlite.meanings import remove_vector
-from tenfold.store.sqlite.paths import BODY, ChainCache, EntryRow, decode_info, encode_info, find_entry_row
-from tenfold.store.sqlite.schema import EMBEDDED_MARK, INDEXED_MARK
-from tenfold.store.sqlite.search_index import clear_indexes, merge_indexes, remove_entry, restore_entry
-from tenfold.store.sqlite.verify import build_rewritten_hashes
+from tenfold.store.compressed_bodies import compress_body, restore_body
+from tenfold.store.sql.database import Connection, SearchIndex
+from tenfold.store.sql.paths import BODY, ChainCache, EntryRow, decode_info, encode_info, find_entry_row
+from tenfold.store.sql.verify import build_rewritten_hashes
 from tenfold.store.unreadable import recover_entry
 
 _SELECT_ENTRIES = (
@@ -32,6 +25,7 @@ _SELECT_QUOTING = (
     f"SELECT e.seq, e.seg, e.pos, {BODY}, e.id FROM entry e"  # noqa: S608 - constants
     " WHERE e.session = ? AND e.kind IN ('block', 'branch') AND e.seq != ?"
 )
+_SELECT_BODY = f"SELECT {BODY}, blob(e.rewritten) FROM entry e WHERE e.seq = ?"  # noqa: S608 - a constant
 _COUNT_ENTRIES = "SELECT count(*) FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)"
 _DELETE_SESSION = (
     "DELETE FROM count WHERE seq IN (SELECT seq FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?))",
@@ -39,42 +33,28 @@ _DELETE_SESSION = (
     "DELETE FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)",
     "DELETE FROM head WHERE session = ?",
     "DELETE FROM export WHERE session = ?",
-    "DELETE FROM vector WHERE session = ?",
     "DELETE FROM seg WHERE session = ?",
     "DELETE FROM session WHERE id = ?",
 )
 
 
-def purge_session(db: sqlite3.Connection, session: int) -> int:
+def purge_session(db: Connection, index: SearchIndex, session: int) -> int:
     """Removes a session with everything stored for it. Returns how many entries it had."""
     touched = int(db.execute(_COUNT_ENTRIES, (session,)).fetchone()[0])
-    rest = int(db.execute("SELECT count(*) FROM entry").fetchone()[0]) - touched
-    if rest < touched:
-        clear_indexes(db)  # indexing again what remains is less work
-    for seq, body, _ in db.execute(_SELECT_ENTRIES, (session,)).fetchall() if rest >= touched else ():
-        try:
-            remove_entry(db, session, seq, decode_entry(body))
-        except RecordError:  # nobody knows under which text it was indexed
-            clear_indexes(db)
-            break
+    index.remove_session(db, session, touched)
     for statement in _DELETE_SESSION:
         db.execute(statement, (session,))
-    # SQLite reuses row numbers above the last entry. They must count as not indexed.
-    db.execute(
-        "UPDATE mark SET value = min(value, (SELECT ifnull(max(seq), 0) FROM entry)) WHERE name IN (?, ?)",
-        (INDEXED_MARK, EMBEDDED_MARK),
-    )
-    merge_indexes(db)
+    index.finish_removal(db)
     return touched
 
 
-def purge_entry(db: sqlite3.Connection, chains: ChainCache, session: int, entry: str, now: int) -> int:
+def purge_entry(db: Connection, index: SearchIndex, chains: ChainCache, session: int, entry: str, now: int) -> int:
     """Replaces an entry by a tombstone and removes its text from what quotes it.
 
     Returns how many records were changed.
     """
     row = find_entry_row(db, session, entry)
-    body = db.execute(f"SELECT {BODY} FROM entry e WHERE e.seq = ?", (row.seq,)).fetchone()[0]  # noqa: S608 - a constant
+    body = restore_body(db.execute(_SELECT_BODY, (row.seq,)).fetchone()[0])
     old = _decode_undamaged(body, row.id)
     tombstone = purge.build_tombstone(old, body, now)
     quoting = list(_list_quoting_entries(db, chains, session, row))
@@ -83,39 +63,39 @@ def purge_entry(db: sqlite3.Connection, chains: ChainCache, session: int, entry:
         row.position,
         purge.find_distinctive_pieces(old, (e for _, e in quoting), _list_other_entries(db, session, row.seq)),
     )
-    touched = 1 + _replace_entry(db, session, row.seq, old, tombstone)
+    touched = 1 + _replace_entry(db, index, session, row.seq, (old, tombstone))
     touched += _delete_counts(db, row.seq)
     for seq, each in quoting:
         clean = purge.scrub_entry(each, purged)
         if clean is not each:
-            touched += 1 + _replace_entry(db, session, seq, each, clean)
+            touched += 1 + _replace_entry(db, index, session, seq, (each, clean))
             _delete_counts(db, seq)
     touched += _clear_title(db, session, old)
     db.execute("UPDATE session SET purges = purges + 1 WHERE id = ?", (session,))
-    merge_indexes(db)
+    index.finish_removal(db)
     return touched
 
 
-def _replace_entry(db: sqlite3.Connection, session: int, seq: int, old: Entry, new: Entry) -> int:
-    before, kept = db.execute(f"SELECT {BODY}, rewritten FROM entry e WHERE seq = ?", (seq,)).fetchone()  # noqa: S608 - a constant
+def _replace_entry(db: Connection, index: SearchIndex, session: int, seq: int, change: tuple[Entry, Entry]) -> int:
+    old, new = change
+    before, kept = db.execute(_SELECT_BODY, (seq,)).fetchone()
     body = encode_entry(new)
-    rows = remove_entry(db, session, seq, old)
-    remove_vector(db, session, seq)
+    rows = index.remove_entry(db, session, seq, old)
     db.execute(
         "UPDATE entry SET body = ?, rewritten = ?, kind = ? WHERE seq = ?",
-        (compress_body(body), build_rewritten_hashes(before, kept or b"", body), get_kind(new), seq),
+        (compress_body(body), build_rewritten_hashes(restore_body(before), kept, body), get_kind(new), seq),
     )
-    restore_entry(db, session, seq, new)
+    index.restore_entry(db, session, seq, new)
     return rows
 
 
-def _delete_counts(db: sqlite3.Connection, seq: int) -> int:
+def _delete_counts(db: Connection, seq: int) -> int:
     own = db.execute("UPDATE entry SET counter = NULL, n = NULL WHERE seq = ? AND n IS NOT NULL", (seq,)).rowcount
     return own + db.execute("DELETE FROM count WHERE seq = ?", (seq,)).rowcount
 
 
 def _list_quoting_entries(
-    db: sqlite3.Connection, chains: ChainCache, session: int, row: EntryRow
+    db: Connection, chains: ChainCache, session: int, row: EntryRow
 ) -> Iterator[tuple[int, Block | BranchSummary]]:
     """Yields the branch summaries of the session, and the Blocks that may quote the entry.
 
@@ -132,7 +112,7 @@ def _list_quoting_entries(
             yield seq, entry
 
 
-def _list_other_entries(db: sqlite3.Connection, session: int, seq: int) -> Iterator[Entry]:
+def _list_other_entries(db: Connection, session: int, seq: int) -> Iterator[Entry]:
     for other, body, _ in db.execute(_SELECT_ENTRIES, (session,)):
         entry = recover_entry(body) if other != seq else None
         if entry is not None:
@@ -142,7 +122,7 @@ def _list_other_entries(db: sqlite3.Connection, session: int, seq: int) -> Itera
 def _decode_undamaged(body: bytes, id: str) -> Entry:
     """Decodes an entry that is about to be purged, or that may quote it. Raises `RecordError` if it is damaged."""
     try:
-        return decode_entry(body)
+        return decode_entry(restore_body(body))
     except RecordError as exc:
         raise RecordError(
             f"entry {id} is damaged, so nobody can tell what quotes what; nothing was purged: purge the whole session, "
@@ -150,9 +130,9 @@ def _decode_undamaged(body: bytes, id: str) -> Entry:
         ) from exc
 
 
-def _clear_title(db: sqlite3.Connection, session: int, old: Entry) -> int:
+def _clear_title(db: Connection, session: int, old: Entry) -> int:
     """Clears the session's title if it was taken from the purged entry."""
-    info = decode_info(db.execute("SELECT info FROM session WHERE id = ?", (session,)).fetchone()[0])
+    info = decode_info(db.execute("SELECT blob(info) FROM session WHERE id = ?", (session,)).fetchone()[0])
     if not purge.is_title_from(info.title, old):
         return 0
     clean = msgspec.structs.replace(info, title="")

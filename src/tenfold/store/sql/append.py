@@ -1,8 +1,7 @@
-"""Appends entries to SQLite: finds each entry's place in the tree of segments and writes them in one transaction."""
+"""Appends entries: finds each entry's place in the tree of segments and writes them in one transaction."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,11 +12,12 @@ from tenfold.core.record.codec import compute_chain_hash, encode_entry
 from tenfold.core.record.entry import Entry, MessageEntry, get_kind
 from tenfold.core.view.fold import Snapshot
 from tenfold.errors import BadInput, LostRace, NotFoundError, UsageError
-from tenfold.store.sqlite.compressed_bodies import compress_body
-from tenfold.store.sqlite.paths import build_unknown_session_error, encode_snapshot
+from tenfold.store.compressed_bodies import compress_body
+from tenfold.store.sql.database import Connection
+from tenfold.store.sql.paths import build_unknown_session_error, encode_snapshot
 
 _SELECT_HEAD = (
-    "SELECT s.ns, s.id, (SELECT ifnull(max(seq), 0) FROM entry), (SELECT id FROM counter WHERE name = :counter),"
+    "SELECT s.ns, s.id, (SELECT id FROM counter WHERE name = :counter),"
     " e.id, e.seg, e.pos, e.hash, (SELECT max(pos) FROM entry WHERE seg = e.seg), s.purges"
     " FROM namespace n JOIN session s ON s.ns = n.id AND s.name = :session"
     " LEFT JOIN head h ON h.session = s.id AND h.name = :head LEFT JOIN entry e ON e.seq = h.leaf"
@@ -27,12 +27,15 @@ _INSERT_ENTRY = (
     "INSERT INTO entry (ns, session, seg, pos, kind, id, source, hash, seq, counter, n, body)"
     " VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?)"
 )
+_ADD_COUNTER = (
+    "INSERT INTO counter (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id"
+)
 _MOVE_HEAD = (
     "INSERT INTO head (session, name, leaf, entries, blocks, first, last) VALUES (?, ?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT DO UPDATE SET"
-    " leaf = excluded.leaf, entries = entries + excluded.entries, blocks = blocks + excluded.blocks,"
-    " first = min(ifnull(first, excluded.first), ifnull(excluded.first, first)),"
-    " last = max(ifnull(last, excluded.last), ifnull(excluded.last, last))"
+    " ON CONFLICT (session, name) DO UPDATE SET"
+    " leaf = excluded.leaf, entries = head.entries + excluded.entries, blocks = head.blocks + excluded.blocks,"
+    " first = CASE WHEN excluded.first < head.first OR head.first IS NULL THEN excluded.first ELSE head.first END,"
+    " last = CASE WHEN excluded.last > head.last OR head.last IS NULL THEN excluded.last ELSE head.last END"
 )
 
 
@@ -93,15 +96,18 @@ def build_request(  # noqa: PLR0913  one append is one transaction, and these ar
     return AppendRequest(entries, bodies, stored, expected, head, snapshot, counts or {}, purges)
 
 
-def append_entries(db: sqlite3.Connection, namespace: str, session: str, request: AppendRequest) -> None:
+def append_entries(db: Connection, namespace: str, session: str, request: AppendRequest) -> None:
     """Writes the entries. The caller's transaction makes this atomic."""
+    db.lock_session(namespace, session)
     first, *others = request.counts or ("",)
     names = {"namespace": namespace, "session": session, "head": request.head, "counter": first}
     row = db.execute(_SELECT_HEAD, names).fetchone()
     if row is None:
         raise build_unknown_session_error(namespace, session)
-    ns, sid, seq, counter, leaf, seg, pos, digest, last_position, purges = row
+    ns, sid, counter, leaf, seg, pos, digest, last_position, purges = row
     if leaf != request.expected:
+        if leaf == request.entries[-1].id:
+            return  # this call did it before, and lost its connection before it heard of it
         raise LostRace(
             f"head {request.head} is at {leaf or 'no entry'}, not at {request.expected or 'no entry'}: another writer "
             "moved it; nothing was written: open the session again and retry"
@@ -118,18 +124,16 @@ def append_entries(db: sqlite3.Connection, namespace: str, session: str, request
         state.positions[leaf] = _TreePosition(seg, pos, digest)
         state.last_positions[seg] = last_position
     counts = request.counts[first] if first else [None] * len(request.entries)
-    for entry, body, count in zip(request.entries, request.bodies, counts, strict=True):
-        _place_entry(db, state, entry, body, seq + len(state.rows) + 1, count)
+    seqs = db.allocate_rows(len(request.entries))
+    for entry, body, seq, count in zip(request.entries, request.bodies, seqs, counts, strict=True):
+        _place_entry(db, state, entry, body, seq, count)
     last = state.positions[request.entries[-1].id]
-    try:
-        db.executemany(_INSERT_ENTRY, [(*r, body) for r, body in zip(state.rows, request.stored_bodies, strict=True)])
-    except sqlite3.IntegrityError as exc:
-        raise _find_duplicate(db, ns, seq, request.entries) from exc
+    db.executemany(_INSERT_ENTRY, [(*r, body) for r, body in zip(state.rows, request.stored_bodies, strict=True)])
     for name in others:
         number = _get_counter_id(db, name)
-        rows = [(number, at, count) for at, count in enumerate(request.counts[name], seq + 1)]
-        db.executemany("INSERT INTO count VALUES (?, ?, ?)", rows)
-    leaf_seq = seq + len(state.rows)
+        rows = [(number, seq, count) for seq, count in zip(seqs, request.counts[name], strict=True)]
+        db.executemany("INSERT INTO count (counter, seq, n) VALUES (?, ?, ?)", rows)
+    leaf_seq = seqs[-1]
     if request.snapshot is not None:
         if request.snapshot.length != last.position + 1:
             raise UsageError(
@@ -137,7 +141,7 @@ def append_entries(db: sqlite3.Connection, namespace: str, session: str, request
                 f"{last.position + 1} on its path: take the snapshot of the view that includes it"
             )
         db.execute(
-            "INSERT INTO manifest VALUES (?, ?, ?, ?)",
+            "INSERT INTO manifest (seq, seg, pos, body) VALUES (?, ?, ?, ?)",
             (leaf_seq, last.segment, last.position, encode_snapshot(request.snapshot)),
         )
     times = [e.time for e in request.entries if e.time is not None]
@@ -153,16 +157,18 @@ def _is_answer(entry: Entry) -> bool:
     return isinstance(entry, MessageEntry) and entry.message.role == "assistant"
 
 
-def _get_counter_id(db: sqlite3.Connection, name: str) -> int:
+def _get_counter_id(db: Connection, name: str) -> int:
     row = db.execute("SELECT id FROM counter WHERE name = ?", (name,)).fetchone()
     if row is None:
-        return int(db.execute("INSERT INTO counter (name) VALUES (?) RETURNING id", (name,)).fetchone()[0])
+        # Another process may name the same counter at this moment: then its row is the one.
+        query = (
+            "INSERT INTO counter (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET name = excluded.name RETURNING id"
+        )
+        row = db.execute(query, (name,)).fetchone()
     return int(row[0])
 
 
-def _place_entry(
-    db: sqlite3.Connection, state: _AppendState, entry: Entry, body: bytes, seq: int, count: int | None
-) -> None:
+def _place_entry(db: Connection, state: _AppendState, entry: Entry, body: bytes, seq: int, count: int | None) -> None:
     if entry.id in state.positions:
         raise _build_duplicate_error(entry.id)
     if entry.parent is None:
@@ -187,7 +193,7 @@ def _place_entry(
     state.rows.append((*place, get_kind(entry), entry.id, digest, seq, state.counter_id, count))
 
 
-def _find_parent(db: sqlite3.Connection, state: _AppendState, entry: Entry) -> _TreePosition:
+def _find_parent(db: Connection, state: _AppendState, entry: Entry) -> _TreePosition:
     row = db.execute(
         "SELECT seg, pos, hash FROM entry WHERE ns = ? AND id = ? AND session = ?",
         (state.namespace_id, entry.parent, state.session_id),
@@ -199,17 +205,17 @@ def _find_parent(db: sqlite3.Connection, state: _AppendState, entry: Entry) -> _
     return _TreePosition(*row)
 
 
-def _create_segment(db: sqlite3.Connection, session: int, parent: int | None, start: int) -> int:
+def _create_segment(db: Connection, session: int, parent: int | None, start: int) -> int:
     row = db.execute(
         "INSERT INTO seg (session, parent, start) VALUES (?, ?, ?) RETURNING id", (session, parent, start)
     ).fetchone()
     return int(row[0])
 
 
-def _find_duplicate(db: sqlite3.Connection, ns: int, last_seq: int, entries: Sequence[Entry]) -> BadInput:
-    # Some rows of this call may already be in the table. Rows that were there before it have numbers up to `before`.
-    query = "SELECT 1 FROM entry WHERE ns = ? AND id = ? AND seq <= ?"
-    duplicates = (e.id for e in entries if db.execute(query, (ns, e.id, last_seq)).fetchone())
+def build_stored_twice_error(db: Connection, namespace: str, entries: Sequence[Entry]) -> BadInput:
+    """Builds the error for entries one of which was stored already, after the transaction was rolled back."""
+    query = "SELECT 1 FROM entry e JOIN namespace n ON n.id = e.ns WHERE n.name = ? AND e.id = ?"
+    duplicates = (e.id for e in entries if db.execute(query, (namespace, e.id)).fetchone())
     return _build_duplicate_error(next(duplicates, entries[-1].id))
 
 

@@ -1,0 +1,323 @@
+"""The two indexes of PostgreSQL: hashes of trigrams for words, stems of passages for questions.
+
+Entries that were appended wait in the table `late`. A search indexes those that it looks at, a worker all of them. What
+another process indexes at this moment is read instead, so that no search misses it.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from tenfold.core.record.entry import Entry
+from tenfold.store.postgres.stems import list_stems
+from tenfold.store.search.entry_text import fold_text, get_searchable_text, read_plain_text
+from tenfold.store.search.newer_first import Scored
+from tenfold.store.search.terms import build_index_text, split_passages
+from tenfold.store.sql.database import Connection, SearchScope
+from tenfold.store.sql.paths import BODY
+from tenfold.store.sql.word_search import INDEX_LIMIT, MIN_WORD_LENGTH, choose_trigrams
+from tenfold.store.unreadable import recover_entry
+
+_NUMBER_BITS = 12
+"""The bits of a passage's key that hold its number in the entry."""
+_BATCH_CHARACTERS = 1_000_000
+_PAGE = 512
+"""Candidates that are asked for at once. The newest are looked at first, and mostly suffice."""
+_MAX_NARROWING = 6
+"""Words, the longest ones, by which the index is asked."""
+_KNOWN_STEMS = 200_000
+"""Stems that a process remembers to have stored."""
+_SAMPLE_SIZE = 512
+"""Passages, the newest ones, of which the usual length is taken."""
+_USUAL_LENGTH = 100.0
+_SATURATION, _LENGTH_SHARE = 1.2, 0.75
+"""The usual parameters of BM25, which FTS5 has too."""
+_WIDE_PAIR = re.compile(r"(?=([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}))")
+"""Scripts in which two characters are a word."""
+_TAKE_LATE = (
+    f"SELECT e.seq, e.ns, e.session, {BODY} FROM late l JOIN entry e ON e.seq = l.seq"  # noqa: S608 - constants
+    " WHERE {} ORDER BY l.seq LIMIT ? FOR UPDATE OF l SKIP LOCKED"
+)
+_SELECT_LATE = f"SELECT e.seq, e.session, {BODY} FROM late l JOIN entry e ON e.seq = l.seq WHERE {{}} ORDER BY l.seq"  # noqa: S608 - constants
+_INSERT_GRAMS = "INSERT INTO gram (seq, ns, session, is_cut, grams) VALUES (?, ?, ?, ?, ?) ON CONFLICT (seq) DO NOTHING"
+_INSERT_PASSAGE = (
+    "INSERT INTO passage (key, ns, session, n, terms) VALUES (?, ?, ?, ?, CAST(? AS tsvector))"
+    " ON CONFLICT (key) DO NOTHING"
+)
+_INSERT_STEMS = "INSERT INTO stem (ns, stem) SELECT CAST(? AS bigint), unnest(CAST(? AS text[])) ON CONFLICT DO NOTHING"
+_SELECT_STEMS = "SELECT DISTINCT s FROM passage, unnest(tsvector_to_array(terms)) s WHERE"
+_SELECT_INDEXED = "SELECT ns FROM session WHERE id = ? AND NOT EXISTS (SELECT FROM late WHERE seq = ?)"
+_WEIGH = "SELECT p.key, p.n, t.positions FROM passage p, unnest(p.terms) t WHERE p.key IN list(?) AND t.lexeme = ?"
+
+
+def list_grams(text: str) -> list[int]:
+    """Returns the hashes of a folded text's trigrams, and of its pairs in scripts where two characters are a word."""
+    grams = {text[at : at + MIN_WORD_LENGTH] for at in range(len(text) - MIN_WORD_LENGTH + 1)}
+    if not text.isascii():
+        grams.update(_WIDE_PAIR.findall(text))
+    return sorted({hash_gram(gram) for gram in grams})
+
+
+def hash_gram(gram: str) -> int:
+    """Returns a number of 31 bits for a gram. Two may have the same: what is found is compared anyway."""
+    return zlib.crc32(gram.encode("utf-8", "surrogatepass")) >> 1
+
+
+def build_tsvector(stems: Sequence[str]) -> str:
+    """Returns the text of a tsvector: each stem with its places, of which PostgreSQL keeps the first 255."""
+    places: dict[str, list[int]] = {}
+    for at, stem in enumerate(stems, 1):
+        places.setdefault(stem, []).append(min(at, 16_383))
+    return " ".join(f"{_quote(stem)}:{','.join(map(str, found[:255]))}" for stem, found in places.items())
+
+
+def _quote(stem: str) -> str:
+    escaped = stem.replace("\\", "\\\\").replace("'", "''")
+    return f"'{escaped}'"
+
+
+def _build_tsquery(stems: Iterable[str]) -> str:
+    return " & ".join(map(_quote, stems))
+
+
+def _build_condition(scope: SearchScope | None, table: str) -> tuple[str, tuple[int, ...]]:
+    """Returns the condition for the rows of a scope, and its values."""
+    if scope is None:
+        return "true", ()
+    if scope.session is None:
+        return f"{table}.ns = ?", (scope.namespace,)
+    return f"{table}.ns = ? AND {table}.session = ?", (scope.namespace, scope.session)
+
+
+class PostgresSearch:
+    """A search of a scope in the indexes. See `IndexSearch`."""
+
+    def __init__(self, db: Connection, scope: SearchScope) -> None:
+        self.db, self.scope = db, scope
+        self._usual_length = 0.0
+
+    def find_candidates(self, words: Sequence[Sequence[str]]) -> Iterator[int]:
+        """See `IndexSearch.find_candidates`. Asks for a page at a time."""
+        narrowing = [spellings for spellings in words if all(map(_choose_grams, spellings))]
+        longest = sorted(narrowing, key=lambda spellings: -len(spellings[0]))[:_MAX_NARROWING]
+        conditions = [f"({' OR '.join(['t.grams @> CAST(? AS integer[])'] * len(each))})" for each in longest]
+        grams = [_choose_grams(spelling) for each in longest for spelling in each]
+        late, late_values = _build_condition(self.scope, "l")
+        found, values = _build_condition(self.scope, "t")
+        matching = " AND ".join([found, *conditions])
+        pieces = [f"SELECT t.seq FROM gram t WHERE {matching} AND t.seq < ?"]  # noqa: S608 - constants
+        if conditions:
+            pieces.append(f"SELECT t.seq FROM gram t WHERE {found} AND t.is_cut AND t.seq < ?")  # noqa: S608 - constants
+        pieces.append(f"SELECT l.seq FROM late l WHERE {late} AND l.seq < ?")  # noqa: S608 - constants
+        query = " UNION ".join(f"({piece} ORDER BY 1 DESC LIMIT {_PAGE})" for piece in pieces)
+        below = (1 << 63) - 1
+        while True:
+            bound = [*values, *grams, below, *((*values, below) if conditions else ()), *late_values, below]
+            page = [seq for (seq,) in self.db.execute(f"{query} ORDER BY 1 DESC LIMIT {_PAGE}", bound)]
+            yield from page
+            if len(page) < _PAGE:
+                return
+            below = page[-1]
+
+    @staticmethod
+    def build_key(session: int, seq: int, number: int = 0) -> int:  # noqa: ARG004 - the rows are numbered through
+        """See `IndexSearch.build_key`."""
+        return seq << _NUMBER_BITS | number
+
+    @staticmethod
+    def split_key(key: int) -> tuple[int, int]:
+        """See `IndexSearch.split_key`."""
+        return key >> _NUMBER_BITS, key & (1 << _NUMBER_BITS) - 1
+
+    def find_passages(self, term: str, limit: int) -> list[int]:
+        """See `IndexSearch.find_passages`."""
+        return self._find(list_stems(fold_text(term)), limit)
+
+    def find_stem(self, stem: str, limit: int) -> list[int]:
+        """See `IndexSearch.find_stem`."""
+        return self._find([stem], limit)
+
+    def _find(self, stems: Sequence[str], limit: int) -> list[int]:
+        condition, values = _build_condition(self.scope, "p")
+        query = (
+            f"SELECT p.key FROM passage p WHERE {condition} AND p.terms @@ CAST(? AS tsquery)"  # noqa: S608 - constants
+            " ORDER BY p.key DESC LIMIT ?"
+        )
+        bound = (*values, _build_tsquery(stems), limit)
+        return [key for (key,) in self.db.execute(query, bound)] if stems else []
+
+    def weigh_passages(self, term: str, keys: Collection[int]) -> dict[int, float]:
+        """See `IndexSearch.weigh_passages`."""
+        stems = list_stems(fold_text(term))[:1]
+        rows = self.db.execute(_WEIGH, (self.db.bind_list(keys), *stems)) if stems and keys else ()
+        usual = self._find_usual_length()
+        return {key: _weigh(len(positions), length, usual) for key, length, positions in rows}
+
+    def _find_usual_length(self) -> float:
+        if not self._usual_length:
+            condition, values = _build_condition(self.scope, "p")
+            query = (
+                f"SELECT avg(n)::float8 FROM (SELECT p.n FROM passage p WHERE {condition}"  # noqa: S608 - constants
+                f" ORDER BY p.key DESC LIMIT {_SAMPLE_SIZE}) newest"
+            )
+            self._usual_length = self.db.execute(query, values).fetchone()[0] or _USUAL_LENGTH
+        return self._usual_length
+
+    def list_late_passages(self) -> list[tuple[int, str]]:
+        """See `IndexSearch.list_late_passages`."""
+        condition, values = _build_condition(self.scope, "l")
+        rows = self.db.execute(_SELECT_LATE.format(condition), values)
+        read = ((seq, recover_entry(body)) for seq, _, body in rows)
+        return [each for seq, entry in read if entry is not None for each in list_passages(seq, entry)]
+
+    def match_texts(self, texts: Sequence[str], terms: Iterable[str]) -> dict[str, list[Scored]]:
+        """See `IndexSearch.match_texts`."""
+        counted = [Counter(list_stems(text)) for text in texts]
+        lengths = [counts.total() for counts in counted]
+        usual = max(1.0, sum(lengths) / max(1, len(lengths)))
+        out: dict[str, list[Scored]] = {}
+        for term in terms:
+            stems = list_stems(fold_text(term))
+            matching = (n for n in range(len(texts) - 1, -1, -1) if stems and all(counted[n][stem] for stem in stems))
+            out[term] = [(n, _weigh(counted[n][stems[0]], lengths[n], usual)) for n in matching]
+        return out
+
+    def list_similar_terms(self, letter: str, lengths: tuple[int, int]) -> list[str]:
+        """See `IndexSearch.list_similar_terms`."""
+        query = "SELECT stem FROM stem WHERE ns = ? AND stem >= ? AND stem < ? AND length(stem) BETWEEN ? AND ?"
+        rows = self.db.execute(query, (self.scope.namespace, letter, chr(ord(letter) + 1), *lengths))
+        return [stem for (stem,) in rows]
+
+    def add_meanings(self, question: str, scored: list[Scored], left_out: Collection[int]) -> list[Scored]:  # noqa: ARG002
+        """Returns the scores as they are: meanings are kept in SQLite only."""
+        return scored
+
+
+def _choose_grams(word: str) -> list[int]:
+    """Chooses the hashes by which a word is looked for, none if the index cannot hold so short a word."""
+    if len(word) >= MIN_WORD_LENGTH:
+        return [hash_gram(gram) for gram in choose_trigrams(word)]
+    return [hash_gram(pair) for pair in _WIDE_PAIR.findall(word)]
+
+
+def _weigh(occurrences: int, length: int, usual: float) -> float:
+    """Computes a term's part of BM25, without its rarity."""
+    norm = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / usual)
+    return occurrences * (_SATURATION + 1) / (occurrences + norm)
+
+
+def list_passages(seq: int, entry: Entry) -> Iterator[tuple[int, str]]:
+    """Yields the keys of an entry's passages, and what the index is given of each."""
+    text = read_plain_text(entry).text
+    for number, (start, stop) in enumerate(split_passages(text)):
+        if not text[start:stop].isspace():
+            yield PostgresSearch.build_key(0, seq, number), build_index_text(text[start:stop])
+
+
+class PostgresIndex:
+    """Keeps the two indexes. See `SearchIndex`."""
+
+    def __init__(self) -> None:
+        self._known: set[tuple[int, str]] = set()
+
+    def open_search(self, db: Connection, scope: SearchScope) -> PostgresSearch:
+        """See `SearchIndex.open_search`."""
+        return PostgresSearch(db, scope)
+
+    def has_late_entries(self, db: Connection, scope: SearchScope | None = None) -> bool:
+        """See `SearchIndex.has_late_entries`."""
+        condition, values = _build_condition(scope, "l")
+        row = db.execute(f"SELECT EXISTS (SELECT FROM late l WHERE {condition})", values).fetchone()  # noqa: S608 - constants
+        return bool(row[0])
+
+    def count_late_entries(self, db: Connection) -> int:
+        """See `SearchIndex.count_late_entries`."""
+        return int(db.execute("SELECT count(*) FROM late").fetchone()[0])
+
+    def index_entries(self, db: Connection, limit: int, scope: SearchScope | None = None) -> int:
+        """See `SearchIndex.index_entries`. Several processes may do it at once, each with other entries."""
+        condition, values = _build_condition(scope, "l")
+        taken: list[int] = []
+        rows: list[tuple[int, int, int, Entry]] = []
+        characters = 0
+        for seq, ns, session, body in db.execute(_TAKE_LATE.format(condition), (*values, limit)):
+            entry = recover_entry(body)
+            taken.append(seq)
+            if entry is not None:
+                rows.append((seq, ns, session, entry))
+                characters += len(body)
+            if characters >= _BATCH_CHARACTERS:
+                break
+        self._insert(db, rows)
+        db.execute("DELETE FROM late WHERE seq IN list(?)", (db.bind_list(taken),))
+        return len(taken)
+
+    def _insert(self, db: Connection, rows: Sequence[tuple[int, int, int, Entry]]) -> None:
+        grams: list[tuple[object, ...]] = []
+        passages: list[tuple[object, ...]] = []
+        stems: dict[int, set[str]] = {}
+        for seq, ns, session, entry in rows:
+            text = fold_text(get_searchable_text(entry))
+            if text:
+                grams.append((seq, ns, session, len(text) > INDEX_LIMIT, list_grams(text[:INDEX_LIMIT])))
+            for key, passage in list_passages(seq, entry):
+                found = list_stems(passage)
+                stems.setdefault(ns, set()).update(found)
+                passages.append((key, ns, session, len(found), build_tsvector(found)))
+        if grams:
+            db.executemany(_INSERT_GRAMS, grams)
+        if passages:
+            db.executemany(_INSERT_PASSAGE, passages)
+        for ns, found_stems in sorted(stems.items()):
+            new = sorted(stem for stem in found_stems if (ns, stem) not in self._known)  # in order: no deadlocks
+            if new:
+                db.execute(_INSERT_STEMS, (ns, new))
+                if len(self._known) > _KNOWN_STEMS:
+                    self._known.clear()
+                self._known.update((ns, stem) for stem in new)
+
+    def clear(self, db: Connection) -> None:
+        """See `SearchIndex.clear`."""
+        for table in ("gram", "passage", "stem", "late"):
+            db.execute(f"DELETE FROM {table}")  # noqa: S608 - constants
+        self._known.clear()
+        db.execute("INSERT INTO late SELECT seq, ns, session FROM entry WHERE kind <> 'tombstone'")
+
+    def remove_entry(self, db: Connection, session: int, seq: int, entry: Entry) -> int:  # noqa: ARG002 - its rows are found by number
+        """See `SearchIndex.remove_entry`."""
+        first, last = seq << _NUMBER_BITS, (seq + 1 << _NUMBER_BITS) - 1
+        words = db.execute(f"{_SELECT_STEMS} key BETWEEN ? AND ?", (first, last))
+        stems = [stem for (stem,) in words]
+        removed = db.execute("DELETE FROM gram WHERE seq = ?", (seq,)).rowcount
+        db.execute("DELETE FROM passage WHERE key BETWEEN ? AND ?", (first, last))
+        self._forget_stems(db, session, stems)
+        return removed
+
+    def restore_entry(self, db: Connection, session: int, seq: int, entry: Entry) -> None:
+        """See `SearchIndex.restore_entry`. What is late stays late."""
+        row = db.execute(_SELECT_INDEXED, (session, seq)).fetchone()
+        if row is not None:
+            self._insert(db, [(seq, row[0], session, entry)])
+
+    def remove_session(self, db: Connection, session: int, count: int) -> None:  # noqa: ARG002 - the rows are found by session
+        """See `SearchIndex.remove_session`."""
+        words = db.execute(f"{_SELECT_STEMS} session = ?", (session,))
+        stems = [stem for (stem,) in words]
+        for table in ("gram", "passage", "late"):
+            db.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608 - constants
+        self._forget_stems(db, session, stems)
+
+    def _forget_stems(self, db: Connection, session: int, stems: Sequence[str]) -> None:
+        """Removes the stems that no passage of the namespace holds any more."""
+        (ns,) = db.execute("SELECT ns FROM session WHERE id = ?", (session,)).fetchone()
+        for stem in stems:
+            query = "SELECT EXISTS (SELECT FROM passage WHERE ns = ? AND terms @@ CAST(? AS tsquery))"
+            if not db.execute(query, (ns, _quote(stem))).fetchone()[0]:
+                db.execute("DELETE FROM stem WHERE ns = ? AND stem = ?", (ns, stem))
+                self._known.discard((ns, stem))
+
+    def finish_removal(self, db: Connection) -> None:
+        """See `SearchIndex.finish_removal`. PostgreSQL frees the rows itself, by its next vacuum."""
