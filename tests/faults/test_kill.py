@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import random
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path as FilePath
 
 import pytest
 
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
+from tenfold.store.location import open_store
 from tenfold.store.sqlite.store import SqliteStore
 from tests.faults.run import (
     DONE,
@@ -27,15 +30,17 @@ from tests.faults.run import (
     make_steps,
     perform,
 )
+from tests.postgres import create_database
+from tests.thorough import IS_THOROUGH
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="SIGKILL and fork are POSIX")
 
 KILLS = 220
 
 
-def reopen_store(path: FilePath, run: list[Step]) -> int:
+def reopen_store(place: str, run: list[Step]) -> int:
     """Opens what the killed process left, checks that it is a prefix of the run, and returns its number of steps."""
-    store = SqliteStore(path)
+    store = open_store(place)
     try:
         there = store.read_entries(NS, SESSION)
         whole = count_steps(run, len(there))
@@ -69,43 +74,68 @@ def stop_inside_append(child: int, shared: mmap.mmap) -> int | None:
         time.sleep(0.0001)
 
 
-def test_killed_at_random_moments_it_is_a_prefix(tmp_path: FilePath, report: list[str]) -> None:
-    chooser = random.Random(20)  # noqa: S311  moments that can be repeated
-    shared = mmap.mmap(-1, 64)
+@contextlib.contextmanager
+def make_place(kind: str, folder: FilePath, number: int) -> Iterator[str]:
+    """A place for a store of this kind that is not there yet."""
+    if kind == "postgres":
+        with create_database() as url:
+            yield url
+    else:
+        yield str(folder / f"{number}.db")
+
+
+class Tally:
+    """What became of the processes that were to be killed."""
+
     kills = inside = importing = finished = runs = 0
+
+
+def carry_on_with_kills(place: str, run: list[Step], chooser: random.Random, tally: Tally, *, seconds: float) -> None:
+    """Carries a run to its end by processes that are killed within so many seconds, every other one in an append."""
+    shared, done = mmap.mmap(-1, 64), 0
+    while done < len(run):
+        shared[:] = bytes(len(shared))
+        child = fork_process(lambda: perform(place, run, shared))
+        while not shared[STARTED] and os.waitpid(child, os.WNOHANG) == (0, 0):
+            time.sleep(0.0002)
+        time.sleep(chooser.random() * seconds)
+        status = stop_inside_append(child, shared) if tally.kills % 2 else None
+        if status is None:
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+        returned = shared[DONE]
+        before, done = done, reopen_store(place, run)
+        assert done >= before
+        assert returned <= done <= returned + 1, "a call that had returned was lost, or came from nowhere"
+        if not os.WIFSIGNALED(status):
+            tally.finished += 1
+            continue
+        tally.kills += 1
+        appending = shared[PHASE] and not shared[INDEXING]
+        tally.inside += appending
+        tally.importing += appending and returned < len(run) and run[returned].imported
+
+
+KINDS = {"sqlite": (KILLS, 0.008), "postgres": (KILLS if IS_THOROUGH else KILLS // 5, 0.03)}
+"""For each kind of store how many processes are killed, and within how many seconds."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_random_moments_it_is_a_prefix(kind: str, tmp_path: FilePath, report: list[str]) -> None:
+    chooser, tally = random.Random(20), Tally()  # noqa: S311  moments that can be repeated
+    most, seconds = KINDS[kind]
     started = time.monotonic()
-    while kills < KILLS or inside * 2 < kills:
-        assert kills < 4 * KILLS, f"only {inside} of {kills} kills hit a transaction"
-        path, run, done = tmp_path / f"{runs}.db", make_steps(runs, 70), 0
-        runs += 1
-        while done < len(run):
-            shared[:] = bytes(len(shared))
-            child = fork_process(lambda path=path, run=run: perform(path, run, shared))  # type: ignore[misc]
-            while not shared[STARTED] and os.waitpid(child, os.WNOHANG) == (0, 0):
-                time.sleep(0.0002)
-            time.sleep(chooser.random() * 0.008)
-            status = stop_inside_append(child, shared) if kills % 2 else None
-            if status is None:
-                os.kill(child, signal.SIGKILL)
-                _, status = os.waitpid(child, 0)
-            killed = os.WIFSIGNALED(status)
-            returned = shared[DONE]
-            before, done = done, reopen_store(path, run)
-            assert done >= before
-            assert returned <= done <= returned + 1, "a call that had returned was lost, or came from nowhere"
-            if not killed:
-                finished += 1
-                continue
-            kills += 1
-            appending = shared[PHASE] and not shared[INDEXING]
-            inside += appending
-            importing += appending and returned < len(run) and run[returned].imported
-    seconds = time.monotonic() - started
+    while tally.kills < most or tally.inside * 2 < tally.kills:
+        assert tally.kills < 4 * most, f"only {tally.inside} of {tally.kills} kills hit a transaction"
+        with make_place(kind, tmp_path, tally.runs) as place:
+            carry_on_with_kills(place, make_steps(tally.runs, 70), chooser, tally, seconds=seconds)
+        tally.runs += 1
     report.append(
-        f"{kills} processes killed at random moments, {inside} of them inside an append's transaction ({importing} of "
-        f"those an import), {finished} finished first, {runs} runs, {seconds:.1f} s"
+        f"{kind}: {tally.kills} processes killed at random moments, {tally.inside} of them inside an append's "
+        f"transaction ({tally.importing} of those an import), {tally.finished} finished first, {tally.runs} runs, "
+        f"{time.monotonic() - started:.1f} s"
     )
-    assert inside * 2 >= kills
+    assert tally.inside * 2 >= tally.kills
 
 
 def find_mixed_run() -> list[Step]:
@@ -124,7 +154,7 @@ def test_killed_at_every_statement_it_is_a_prefix(tmp_path: FilePath, report: li
     statement = 0
     while True:
         statement += 1
-        path = tmp_path / f"{statement}.db"
+        path = str(tmp_path / f"{statement}.db")
         shared[:] = bytes(len(shared))
         child = fork_process(lambda path=path, at=statement: perform(path, run, shared, die_at=at))  # type: ignore[misc]
         status = os.waitpid(child, 0)[1]
@@ -143,7 +173,7 @@ def test_killed_while_the_store_is_made_it_can_be_made_again(tmp_path: FilePath,
     shared = mmap.mmap(-1, 64)
     kills = 0
     for number in range(30):
-        path = tmp_path / f"{number}.db"
+        path = str(tmp_path / f"{number}.db")
         shared[:] = bytes(len(shared))
         child = fork_process(lambda path=path: perform(path, [], shared))  # type: ignore[misc]
         time.sleep(chooser.random() * 0.012)

@@ -25,13 +25,13 @@ from tenfold.core.view.rules import check_messages
 from tenfold.core.view.units import VisibleMessage
 from tenfold.recall.expand import expand
 from tenfold.session.drive import Answerer, arun_engine, run_engine
-from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.store.sqlite.store import SqliteStore
+from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
 from tests.engine.making import Awaited
 from tests.laws import checks, oracle
 from tests.laws.conversations import Broken, Echo, NeverAsk, count_tokens, record_answers
 from tests.laws.nearby import WIRES
 from tests.laws.strategies import ID, Log
+from tests.stores import open_law_store
 
 SESSION = "law"
 SHARE = 10
@@ -49,14 +49,14 @@ class Desk(Struct, frozen=True):
 
     log: Log
     policy: Policy
-    store: SqliteStore
+    store: Store
     sizes: TokenCache
     series: str = "0000"
 
     @classmethod
     def from_log(cls, log: Log, policy: Policy) -> Desk:
         """A desk for a path that begins at its root."""
-        store = SqliteStore(":memory:")
+        store = open_law_store()
         store.create(DEFAULT_NAMESPACE, SessionInfo(SESSION))
         if log:
             store.append(DEFAULT_NAMESPACE, SESSION, log, expected=None)

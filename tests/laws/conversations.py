@@ -22,9 +22,9 @@ from tenfold.core.record.token_reading import Counted
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
-from tenfold.store.sqlite.store import SqliteStore
 from tests.laws import checks, strategies
 from tests.laws.strategies import SILENT, TALK, Log
+from tests.stores import open_law_store
 
 COUNTER = CharacterCounter()
 FILLER = "the quick report on part {n} says that nothing else was found in lib/part{n}.py and that it may go on. "
@@ -73,7 +73,7 @@ def make_policy(*, models: tuple[str, ...] = (), on_failure: OnFailure = "ladder
 
 def open_session(log: Sequence[Entry], using: Policy | None = None, answerer: Answerer | None = None) -> Session:
     """A session of its own store that holds this log."""
-    place = SessionAddress(SqliteStore(":memory:"), "law")
+    place = SessionAddress(open_law_store(), "law")
     place.store.create(DEFAULT_NAMESPACE, SessionInfo("law"))
     if log:
         place.store.append(DEFAULT_NAMESPACE, "law", log, expected=None)

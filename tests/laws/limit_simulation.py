@@ -23,9 +23,9 @@ from tenfold.core.record.entry import Attempt, Entry, get_message
 from tenfold.core.wire import WIRES
 from tenfold.models.model import Model
 from tenfold.session import Session, SessionAddress
-from tenfold.store.sqlite.store import SqliteStore
 from tests.laws.conversations import COUNTER, FILLER, read_entries
 from tests.laws.presets import NAMES, Counted, Good, build_answerer
+from tests.stores import open_law_store
 
 Usage = Literal["missing", "right", "more", "less", "wrong"]
 Behaviour = Literal["none", "good", "failing", "hanging", "rambling"]
@@ -169,7 +169,7 @@ def simulate(run: Run) -> Findings:
     rng = random.Random(f"work of {run.number}")  # noqa: S311 - a simulation, not a secret
     models = () if run.behaviour == "none" else ("m",)
     model = _build_model(run)
-    place = SessionAddress(SqliteStore(":memory:"), f"run-{run.number}")
+    place = SessionAddress(open_law_store(), f"run-{run.number}")
     policy = replace(build_policy(run.policy, COUNTER, models=models), can_prepare=False)
     session = Session.create(place, policy, answerer=build_answerer(model))
     history: list[ChatMessage] = [

@@ -29,8 +29,8 @@ from tenfold.formats.importer import import_sessions
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE
-from tenfold.store.sqlite.store import SqliteStore
 from tests.laws.strategies import ENGINE, Move, moves
+from tests.stores import open_law_store
 
 COUNTER = CharacterCounter()
 FILLER = "The part was read, and nothing else was found in it that matters for what comes after it. " * 6
@@ -85,7 +85,7 @@ class Play:
         self.others: set[str] = set()
         self.number = 0
         self.is_exported = False
-        self.session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), self.policy, answerer=self.answerer)
+        self.session = Session.create(SessionAddress(open_law_store(), "s"), self.policy, answerer=self.answerer)
 
     @property
     def answerer(self) -> Answerer:
@@ -156,7 +156,7 @@ class Play:
             return
         (empty,) = read_data(b'[{"role": "user", "content": "Hello."}]', file="talk.json")
         (parsed,) = read_data(render_sessions([(empty.info, items)]), file="talk.json")
-        store = SqliteStore(":memory:") if a % 2 else self.session.address.store
+        store = open_law_store() if a % 2 else self.session.address.store
         (name, *_) = import_sessions([parsed], store, DEFAULT_NAMESPACE, COUNTER)
         self.session = Session(SessionAddress(store, name), self.policy, answerer=self.answerer)
         self.is_exported = True

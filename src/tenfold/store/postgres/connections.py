@@ -159,7 +159,7 @@ class PostgresDatabase:
         with self._lock:
             if not self._is_open:
                 psycopg.connect(self.url, connect_timeout=max(2, round(self.busy_seconds))).close()
-                self._pool.open()
+                self._pool.open(wait=True, timeout=self.busy_seconds)
                 self._is_open = True
 
     def _choose_namespace(self, raw: psycopg.Connection, namespace: str | None) -> None:
