@@ -2,6 +2,9 @@
 
     python -m yardstick.scripts.public_sets locomo10.json     # data/locomo10.json of snap-research/LoCoMo
     python -m yardstick.scripts.public_sets chats/100K        # chats/100K of mohammadtavakoli78/BEAM
+    python -m yardstick.scripts.public_sets examples/sessions # the project's own questions
+
+A second argument names a store other than one in memory, such as postgresql://USER@HOST/DATABASE.
 
 Each conversation is a session, and each turn a message. The evidence of a question is the turns that the set names, and
 recall at k is the share of them among the first k hits for the question as it stands, the mean over all questions that
@@ -15,6 +18,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,9 +29,11 @@ from msgspec import Struct
 from tenfold.config.settings import build_policy
 from tenfold.core.wire import WIRES
 from tenfold.session import Session, SessionAddress
+from tenfold.store.base import MEMORY_LOCATION, Store
 from tenfold.store.ids import IDS
-from tenfold.store.sqlite.store import SqliteStore
+from tenfold.store.location import open_store
 from tenfold.testing.chats import get_counter
+from tenfold_yardstick.question_search import QUESTIONS_SUFFIX, find_evidence
 
 DEPTHS = (1, 5, 10)
 _DIALOG_ID = re.compile(r"D\d+:\d+")
@@ -76,12 +82,22 @@ def _list_ids(value: Any) -> Iterator[str]:  # noqa: ANN401 - ids, lists of ids,
             yield from _list_ids(inner)
 
 
-def measure_recall(conversation: Conversation) -> Iterator[tuple[float, ...]]:
+def read_own(folder: Path) -> Iterator[Conversation]:
+    """Yields the sessions of a folder that have questions beside them. The evidence is what holds the answer."""
+    for path in sorted(folder.iterdir()):
+        if path.name.endswith(QUESTIONS_SUFFIX) or not path.with_suffix(QUESTIONS_SUFFIX).exists():
+            continue
+        texts, questions = find_evidence(path)
+        turns = [(str(at), "user", text) for at, text in enumerate(texts)]
+        yield Conversation(turns, [(each.prompt, set(map(str, each.evidence))) for each in questions])
+
+
+def measure_recall(conversation: Conversation, store: Store) -> Iterator[tuple[float, ...]]:
     """Asks the questions of one conversation. Yields recall at each depth, and the milliseconds of a search.
 
     The time is the processor's for five hits, which is the default.
     """
-    address = SessionAddress(SqliteStore(":memory:"), IDS.generate())
+    address = SessionAddress(store, IDS.generate())
     session = Session.create(address, build_policy("tenfold", get_counter()))
     items = [msgspec.json.encode({"role": role, "content": text}) for _, role, text in conversation.turns]
     session.append(*WIRES["openai-chat"].decode(items))
@@ -95,13 +111,16 @@ def measure_recall(conversation: Conversation) -> Iterator[tuple[float, ...]]:
             found[:5] = [ids[hit.position] for hit in session.search(question)]
             spent = 1e3 * (time.process_time() - start)
             yield (*(len(evidence & set(found[:depth])) / len(evidence) for depth in DEPTHS), spent)
-    address.store.close()
 
 
-def main(path: Path) -> None:
+def main(path: Path, location: str) -> None:
     """Prints recall at each depth over all conversations of a set."""
-    conversations = read_beam(path) if path.is_dir() else read_locomo(path)
-    rows = [row for conversation in conversations for row in measure_recall(conversation)]
+    is_own = path.is_dir() and any(path.glob(f"*{QUESTIONS_SUFFIX}"))
+    conversations = read_own(path) if is_own else read_beam(path) if path.is_dir() else read_locomo(path)
+    rows: list[tuple[float, ...]] = []
+    for conversation in conversations:
+        with closing(open_store(location)) as store:
+            rows += measure_recall(conversation, store)
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     with_extra = "with" if find_spec("wordllama") else "without"
     recalls = ", ".join(f"at {depth} {mean:.3f}" for depth, mean in zip(DEPTHS, means, strict=False))
@@ -109,4 +128,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else MEMORY_LOCATION)

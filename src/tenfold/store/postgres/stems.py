@@ -9,8 +9,8 @@ from typing import Any
 import snowballstemmer
 
 _WORD = re.compile(r"\w+")
-_LENGTHS = range(3, 64)
-"""Letters of the words that have a stem of their own: FTS5 leaves shorter and longer ones alone."""
+_LENGTHS = range(3, 65)
+"""Bytes of the words that have a stem of their own: FTS5 leaves shorter and longer ones alone."""
 
 _MAX_LENGTH = 255
 """Characters of a word that count. What is longer is data, and PostgreSQL takes no terms above 2,046 bytes."""
@@ -23,7 +23,7 @@ def list_stems(text: str) -> list[str]:
 
 @lru_cache(maxsize=65_536)
 def _find_stem(word: str) -> str:
-    if len(word) not in _LENGTHS or not word.isascii() or not word.isalpha():
+    if len(word.encode()) not in _LENGTHS:
         return word
     return str(_load_stemmer().stemWord(word))
 
