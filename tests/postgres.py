@@ -108,3 +108,15 @@ def open_postgres_store() -> Iterator[PostgresStore]:
             yield store
         finally:
             store.close()
+
+
+def end_backends(url: str) -> int:
+    """Ends all connections to a database, as a server does that is stopped. Returns how many."""
+    import psycopg  # noqa: PLC0415 - it may be missing
+
+    with psycopg.connect(url, autocommit=True) as db:
+        rows = db.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        return len(rows.fetchall())

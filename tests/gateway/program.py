@@ -26,7 +26,7 @@ def find_free_port() -> int:
 class ServeProgram:
     """The program, on the same port and with the same store each time it is started."""
 
-    def __init__(self, store: Path, upstream: str, *flags: str) -> None:
+    def __init__(self, store: Path | str, upstream: str, *flags: str) -> None:
         self.port = find_free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed with the program

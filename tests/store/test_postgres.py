@@ -18,7 +18,7 @@ from tenfold.store.location import describe_location, migrate_store, open_store
 from tenfold.store.postgres.connections import LostConnection
 from tenfold.store.postgres.schema import load_migrations
 from tenfold.store.postgres.store import PostgresStore
-from tests.postgres import create_database, open_postgres_store, require_server
+from tests.postgres import create_database, end_backends, open_postgres_store, require_server
 from tests.store.build import NS, Growing
 
 TABLES = ("session", "seg", "entry", "head", "manifest", "count", "export")
@@ -35,16 +35,6 @@ def url() -> Iterator[str]:
 def postgres() -> Iterator[PostgresStore]:
     with open_postgres_store() as store:
         yield store
-
-
-def end_backends(url: str) -> int:
-    """Ends all other connections to a database, as a server does that is stopped. Returns how many."""
-    with psycopg.connect(url, autocommit=True) as db:
-        rows = db.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-        return len(rows.fetchall())
 
 
 # -- migrations --------------------------------------------------------------------------------------------------------
