@@ -21,7 +21,7 @@ from tenfold.store.postgres.store import PostgresStore
 from tests.postgres import create_database, end_backends, open_postgres_store, require_server
 from tests.store.build import NS, Growing
 
-TABLES = ("session", "seg", "entry", "head", "manifest", "count", "export")
+TABLES = ("session", "seg", "entry", "head", "manifest", "count", "export", "lease")
 
 
 @pytest.fixture

@@ -51,6 +51,7 @@ from tenfold.session.drive import (
     run_engine,
     trace_compaction,
 )
+from tenfold.store.ids import IDS, get_current_time
 
 PolicyProvider = Callable[[], Policy]
 """Returns the policy in force. It is called at every check, so that a change applies without a restart."""
@@ -60,6 +61,10 @@ SESSION_MODEL = "the session's model"
 It stands where the model has no name of its own.
 """
 
+LEASE_SECONDS = 120
+"""How long one process alone has models write for a session: longer than most of them take. If it dies, others ask
+none for so long, and compact by code where they must."""
+_BUSY = "another process is compacting this session"
 _NO_MODEL = "the session was opened without one: pass it, as in Answerer(model=ProviderModel(NAME))"
 
 
@@ -153,6 +158,7 @@ class CompactionRunner:
         self._told_model: str | None = None
         self._least_slopes: dict[str, float] = {}
         self._said_doubts: set[str] = set()
+        self._lease_holder = IDS.generate()
 
     # -- the policy, the model and who answers -------------------------------------------------------------------------
 
@@ -364,13 +370,48 @@ class CompactionRunner:
         if outcome is None and is_request and self.prepare(call, "soft", answerer):
             outcome = yield from self._use_preparation(call)
         if outcome is None:
-            effects, view = self.get_effects(call, answerer)
-            result = yield from self._announce(effects, answerer, call)
-            outcome = self.apply_result(result, view, call)
+            outcome = yield from self._run_alone(call, answerer)
         if is_request:
             self.outcome = outcome
             self.prepare(call, "warn", answerer)
         return outcome
+
+    def _run_alone(self, call: Call, answerer: Answerer) -> Steps[Outcome]:
+        """Runs the engine. While another process has a model write for this session, an automatic check asks none.
+
+        It leaves the view as it is where the request certainly fits, and compacts by code where it may not.
+        """
+        has_lease = call.demand != "check" or self._take_lease(answerer)
+        if not has_lease and call.window is not None and not self.can_overflow(call):
+            return self._defer(call, _BUSY)
+        try:
+            if self._asks_model(answerer) and call.demand == "check":
+                self._conversation.catch_up()  # another may have compacted it just now: no model is asked for nothing
+            effects, view = self.get_effects(call, answerer, by_code="" if has_lease else _BUSY)
+            result = yield from self._announce(effects, answerer, call)
+            return self.apply_result(result, view, call)
+        except GeneratorExit:  # nobody runs it to its end, at whatever moment: the lease runs out by itself
+            has_lease = False
+            raise
+        finally:
+            if has_lease:
+                self._drop_lease(answerer)
+
+    def _asks_model(self, answerer: Answerer) -> bool:
+        return answerer.model is not None and bool(self.get_policy(answerer).summary.models)
+
+    def _take_lease(self, answerer: Answerer) -> bool:
+        """Tells whether this process is the one that may ask a model for the session. Without a model all may work."""
+        if not self._asks_model(answerer):
+            return True
+        address, now = self._conversation.address, get_current_time()
+        names = (address.namespace, address.session, address.head, self._lease_holder)
+        return address.store.take_lease(*names, now=now, until=now + LEASE_SECONDS * 1_000_000)
+
+    def _drop_lease(self, answerer: Answerer) -> None:
+        if self._asks_model(answerer):
+            address = self._conversation.address
+            address.store.drop_lease(address.namespace, address.session, address.head, self._lease_holder)
 
     def redo(self, block: str, request: RedoRequest, answerer: Answerer | None = None) -> Steps[Outcome]:
         """Does the work of `Session.redo` as a generator of steps."""
@@ -431,9 +472,14 @@ class CompactionRunner:
         outcome = self.build_cancelled_outcome(call)
         return CompactionSkip(conversation.address.session, outcome, conversation.stamps.now())
 
-    def get_effects(self, call: Call, answerer: Answerer | None = None) -> tuple[Effects, View]:
-        """Returns the engine generator for this call and the view it works on, for callers who drive it themselves."""
-        conversation = self._conversation
+    def get_effects(self, call: Call, answerer: Answerer | None = None, *, by_code: str = "") -> tuple[Effects, View]:
+        """Returns the engine generator for this call and the view it works on, for callers who drive it themselves.
+
+        `by_code` says why no model is to be asked; "" if one may be.
+        """
+        conversation, policy = self._conversation, self.get_policy(answerer)
+        if by_code and policy.summary.models:
+            policy = replace(policy, summary=replace(policy.summary, models=(), no_model=by_code))
         if call.demand == "overflow" and call.window is not None:
             reading, limits = self.take_reading_with_limits(call)
             self._record_refusal(call.model, reading, limits.hard)
@@ -442,7 +488,7 @@ class CompactionRunner:
             view = conversation.view
             return compact(
                 view,
-                self.get_policy(answerer),
+                policy,
                 self._with_limits(call),
                 conversation.freeze_measures(view),
                 now=conversation.stamps.now(),
@@ -483,7 +529,7 @@ class CompactionRunner:
         view = self._conversation.view
         if limits.get_need(reading.tokens) != need or view.state.undone:
             return False
-        if explain_pause(view, policy, reading, self._conversation.stamps.now()):
+        if explain_pause(view, policy, reading, self._conversation.stamps.now()) or not self._take_lease(answerer):
             return False
         to = reading.to_counted(limits.target)
         effects, view = self.get_effects(replace(call, demand="manual", to=to, has_before_hooks=False), answerer)
@@ -508,9 +554,13 @@ class CompactionRunner:
         """
         if preparation.done() or call.demand != "check" or self.can_overflow(call):
             return None
+        return self._defer(call, "a summary is being prepared")
+
+    def _defer(self, call: Call, why: str) -> Outcome:
+        """Returns the Outcome of a check that leaves the view as it is for now."""
         reading, limits = self.take_reading_with_limits(call)
         tokens, left = reading.tokens, limits.hard - reading.tokens
-        reason = f"a summary is being prepared; {tokens:,} tokens leave {left:,} to the limit of {limits.hard:,}"
+        reason = f"{why}; {tokens:,} tokens leave {left:,} to the limit of {limits.hard:,}"
         outcome = Outcome("nothing", reason, tokens, tokens, limits.target, policy=self.policy.name)
         return replace(outcome, reading_before=reading, reading_after=reading)
 
@@ -522,7 +572,7 @@ class CompactionRunner:
         else:  # a plain count, as the target is
             reading = self.take_reading(call)
             most = reading.to_provider(call.to)
-        self.preparation = None
+        self.drop_preparation()
         exc = preparation.exception()
         if isinstance(exc, Exception):  # of a user's stage; Ctrl-C and the like are raised below
             self.answerer.report_problem(f"what was prepared ahead raised {type(exc).__name__}: {exc}; it was ignored")
@@ -538,6 +588,12 @@ class CompactionRunner:
             self.answerer.notify(self._build_started_event(consult, call.run))
         outcome = self.apply_result(result, view, call)
         return outcome if outcome.status == "compacted" else None
+
+    def drop_preparation(self) -> None:
+        """Forgets what is prepared, if anything. Others may prepare something from now on."""
+        if self.preparation is not None:
+            self.preparation = None
+            self._drop_lease(self.answerer)
 
     # -- the result ----------------------------------------------------------------------------------------------------
 
@@ -617,7 +673,7 @@ class CompactionRunner:
         before = self._conversation.view
         is_moved = self._conversation.move_to(path, entries, expected=expected)
         if is_moved:
-            self.preparation = None
+            self.drop_preparation()
             self.sync_archive(before)
         return is_moved
 

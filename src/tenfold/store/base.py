@@ -242,6 +242,18 @@ class Store(Protocol):
         """
         ...
 
+    def take_lease(self, namespace: str, session: str, head: str, holder: str, *, now: int, until: int) -> bool:
+        """Takes the right to have a model write a summary for a head until a time, unless another holds it at `now`.
+
+        Times are in microseconds UTC. The same holder may take it again, which makes it last longer. It only saves
+        work: what is written without it is written rightly as well.
+        """
+        ...
+
+    def drop_lease(self, namespace: str, session: str, head: str, holder: str) -> None:
+        """Gives a lease back, if this holder still has it."""
+        ...
+
     def read_range(self, namespace: str, session: str, leaf: str, first: int, last: int) -> list[Entry]:
         """Reads the entries at positions `first` to `last` (inclusive) of the path that ends in `leaf`."""
         ...

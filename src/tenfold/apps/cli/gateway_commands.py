@@ -144,6 +144,9 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     shadow: ShadowOption = False,
     allow_origin: AllowOriginOption = None,
     credential_header: CredentialHeaderOption = None,
+    workers: Annotated[
+        int, typer.Option(min=1, help="How many processes serve the port. They share the store. Default: 1.")
+    ] = 1,
     dry_run: DryRunOption = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
@@ -158,6 +161,7 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
         from tenfold.apps.gateway import dry_run as dry_runs  # noqa: PLC0415 - an optional extra, and slow to load
         from tenfold.apps.gateway.application import Gateway  # noqa: PLC0415 - the same
         from tenfold.apps.gateway.server import run_gateway  # noqa: PLC0415 - the same
+        from tenfold.apps.gateway.workers import LOG_FORMAT, WorkerPlan, run_workers  # noqa: PLC0415 - the same
     config = load_settings(flags=build_flags(compact_at, down_to, thrift))
     settings = _build_settings(
         config,
@@ -176,10 +180,17 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     if dry_run is not None:
         show(dry_runs.describe_dry_run(settings, config, _read_request(dry_run)))
         return 0
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
+
+    def announce(url: str) -> None:
+        by = f", {workers} workers" if workers > 1 else ""
+        print_note(f"the gateway listens on {url}{by}; sessions: tenfold sessions")
+
+    if workers > 1:
+        run_workers(WorkerPlan(settings, config, find_location(store), STORE_PATIENCE), workers, announce)
+        return 0
     with open_cli_store(store, create=True, busy_seconds=STORE_PATIENCE) as place:
-        gateway = Gateway(settings, place, config)
-        run_gateway(gateway, lambda url: print_note(f"the gateway listens on {url}; sessions: tenfold sessions"))
+        run_gateway(Gateway(settings, place, config), announce)
     return 0
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 from contextvars import ContextVar
+from pathlib import Path
 from typing import ClassVar
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.core.text.hidden import escape_hidden
@@ -119,7 +122,7 @@ class RequestLog:
             return Counter(f"tenfold_gateway_{name}", text, labels, registry=registry)
 
         def measure(name: str, text: str) -> Gauge:
-            return Gauge(f"tenfold_gateway_{name}", text, registry=registry)
+            return Gauge(f"tenfold_gateway_{name}", text, registry=registry, multiprocess_mode="livesum")
 
         self._requests = count("requests", "Requests, by API and status.", "wire", "status")
         self._bypasses = count("bypasses", "Calls to a model that were forwarded as they came.")
@@ -160,8 +163,26 @@ class RequestLog:
         LOG.log(logging.WARNING if record.has_fault or record.is_cut else logging.INFO, "%s", record.render())
 
     def render_metrics(self) -> bytes:
-        """Returns the numbers in the form that Prometheus reads."""
-        return generate_latest(self._registry)
+        """Returns the numbers in the form that Prometheus reads, of all workers if there are several."""
+        folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+        if not folder:
+            return generate_latest(self._registry)
+        for file in Path(folder).glob("gauge_live*_*.db"):
+            if not _is_alive(pid := int(file.stem.rpartition("_")[2])):
+                mark_process_dead(pid)  # type: ignore[no-untyped-call]
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of another user
+        pass
+    return True
 
 
 class Totals(Struct):

@@ -10,8 +10,10 @@ from types import TracebackType
 from typing import Self
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from tenfold.apps.gateway.application import Gateway
+from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.listening import bind_port, get_url
 from tenfold.errors import TenfoldError
 
@@ -28,12 +30,19 @@ class _Server(uvicorn.Server):
         yield
 
 
-def build_config(gateway: Gateway) -> uvicorn.Config:
-    """Builds the configuration of the server: no log of its own, since a gateway has its own line for each request."""
+def build_config(
+    application: ASGIApp | Callable[[], ASGIApp], settings: GatewaySettings, *, workers: int = 0
+) -> uvicorn.Config:
+    """Builds the configuration of the server: no log of its own, since a gateway has its own line for each request.
+
+    With `workers` the application is what each of so many processes calls to make its own.
+    """
     return uvicorn.Config(
-        gateway.application,
-        host=gateway.settings.host,
-        port=gateway.settings.port,
+        application,
+        factory=workers > 0,
+        workers=workers or 1,
+        host=settings.host,
+        port=settings.port,
         log_config=None,
         access_log=False,
         ws="none",
@@ -50,7 +59,7 @@ def run_gateway(gateway: Gateway, announce: Callable[[str], None]) -> None:
     """
     bound = bind_port(gateway.settings.host, gateway.settings.port)
     announce(get_url(bound))
-    uvicorn.Server(build_config(gateway)).run(sockets=[bound])
+    uvicorn.Server(build_config(gateway.application, gateway.settings)).run(sockets=[bound])
 
 
 class ServerThread:
@@ -92,5 +101,5 @@ class GatewayThread(ServerThread):
 
     def __init__(self, gateway: Gateway) -> None:
         """With the port 0 a free one is taken."""
-        super().__init__(build_config(gateway))
+        super().__init__(build_config(gateway.application, gateway.settings))
         self.gateway = gateway

@@ -100,6 +100,8 @@ class PostgresStore(SqlStore[PostgresDatabase]):
     append = _retry(SqlStore.append)
     open = _retry(SqlStore.open)
     keep_request = _retry(SqlStore.keep_request)
+    take_lease = _retry(SqlStore.take_lease)
+    drop_lease = _retry(SqlStore.drop_lease)
     read_range = _retry(SqlStore.read_range)
     read_counts = _retry(SqlStore.read_counts)
     read_entries = _retry(SqlStore.read_entries)

@@ -33,6 +33,7 @@ _DELETE_SESSION = (
     "DELETE FROM entry WHERE seg IN (SELECT id FROM seg WHERE session = ?)",
     "DELETE FROM head WHERE session = ?",
     "DELETE FROM export WHERE session = ?",
+    "DELETE FROM lease WHERE session = ?",
     "DELETE FROM seg WHERE session = ?",
     "DELETE FROM session WHERE id = ?",
 )

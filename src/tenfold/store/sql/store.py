@@ -68,6 +68,10 @@ _SELECT_COUNTS = (
 )
 
 
+_TAKE_LEASE = (
+    "INSERT INTO lease (session, head, holder, until) VALUES (?, ?, ?, ?) ON CONFLICT (session, head) DO UPDATE SET"
+    " holder = excluded.holder, until = excluded.until WHERE lease.until <= ? OR lease.holder = excluded.holder"
+)
 _RECORD_EXPORT = (
     "INSERT INTO export (session, path, hash) VALUES (?, ?, ?)"
     " ON CONFLICT (session, path) DO UPDATE SET hash = excluded.hash"
@@ -158,6 +162,18 @@ class SqlStore(Generic[DatabaseT]):
         """See `Store.keep_request`."""
         with self._database.write(namespace) as db:
             paths.write_request(db, find_session_id(db, namespace, session), head, usage, overhead)
+
+    def take_lease(self, namespace: str, session: str, head: str, holder: str, *, now: int, until: int) -> bool:
+        """See `Store.take_lease`."""
+        with self._database.write(namespace) as db:
+            values = (find_session_id(db, namespace, session), head, holder, until, now)
+            return db.execute(_TAKE_LEASE, values).rowcount == 1
+
+    def drop_lease(self, namespace: str, session: str, head: str, holder: str) -> None:
+        """See `Store.drop_lease`."""
+        with self._database.write(namespace) as db:
+            values = (find_session_id(db, namespace, session), head, holder)
+            db.execute("DELETE FROM lease WHERE session = ? AND head = ? AND holder = ?", values)
 
     def read_range(self, namespace: str, session: str, leaf: str, first: int, last: int) -> list[Entry]:
         """See `Store.read_range`."""

@@ -131,6 +131,13 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "DELETE FROM rest",
         "UPDATE mark SET value = 0 WHERE name = 'indexed'",
     ),
+    (
+        # Which process has a model write a summary for a head, and until when nobody else does.
+        (
+            "CREATE TABLE lease (session INTEGER NOT NULL, head TEXT NOT NULL, holder TEXT NOT NULL,"
+            " until INTEGER NOT NULL, PRIMARY KEY (session, head)) WITHOUT ROWID"
+        ),
+    ),
 )
 _SELECT_VERSION = (
     "SELECT v.user_version, a.application_id, (SELECT count(*) FROM sqlite_master)"

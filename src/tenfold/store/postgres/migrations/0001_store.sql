@@ -102,6 +102,16 @@ CREATE TABLE export (
     PRIMARY KEY (session, path)
 );
 
+-- Which process has a model write a summary for a head, and until when nobody else does.
+CREATE TABLE lease (
+    session bigint NOT NULL,
+    head text COLLATE "C" NOT NULL,
+    ns bigint NOT NULL DEFAULT current_namespace(),
+    holder text NOT NULL,
+    until bigint NOT NULL,
+    PRIMARY KEY (session, head)
+);
+
 -- The search index -----------------------------------------------------------------------------------------------------
 
 -- Entries that the index does not hold yet. An append fills it, and never waits for the index.
@@ -155,7 +165,7 @@ CREATE TABLE stem (
 DO $$
 DECLARE name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['session', 'seg', 'entry', 'head', 'manifest', 'count', 'export'] LOOP
+    FOREACH name IN ARRAY ARRAY['session', 'seg', 'entry', 'head', 'manifest', 'count', 'export', 'lease'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
         EXECUTE format('CREATE POLICY own_namespace ON %I USING (ns = current_namespace()'
