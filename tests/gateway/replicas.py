@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import httpx
 
@@ -16,7 +15,7 @@ FLAGS = ("--window", str(WINDOW), "--summary-model", "none", "--recall", "none")
 ANSWER = RawAnswer((b'{"ok":', b"true}"), headers=((b"content-type", b"application/json"),))
 
 
-def send_until_answered(talk: Talk, urls: Sequence[str], turn: itertools.count[int]) -> None:
+def send_until_answered(talk: Talk, urls: Sequence[str], turn: Iterator[int]) -> httpx.Response:
     """Sends a request to one gateway after the other, as behind a proxy that knows nothing of sessions."""
     until = time.monotonic() + 200
     while time.monotonic() < until:
@@ -26,7 +25,7 @@ def send_until_answered(talk: Talk, urls: Sequence[str], turn: itertools.count[i
             time.sleep(0.02)
             continue
         if answer.status_code == 200:
-            return
+            return answer
     raise AssertionError(f"{talk.tag} was never answered")
 
 

@@ -32,7 +32,7 @@ def test_workers_share_a_port_a_store_and_their_numbers(tmp_path: Path) -> None:
         for number in range(4):
             for talk in talks:
                 go_on(talk)
-                send_until_answered(talk, [gateway.url], iter(range(1_000)))  # type: ignore[arg-type]
+                send_until_answered(talk, [gateway.url], iter(range(1_000)))
                 requests += 1
             if number == 1:
                 os.kill(int(_STARTED.findall(gateway.read_log())[0]), signal.SIGKILL)

@@ -24,6 +24,8 @@ from tenfold.store.sql.database import DuplicateRow, Values, translate_query
 
 POOL_SIZE = 10
 """Connections that a process holds at most."""
+_CONNECTION_SECONDS = 5.0
+"""How long a call waits for a connection, at least: new ones take a moment where the server has closed all."""
 ALL = "all"
 """What a connection says that works for all namespaces."""
 _LOCK = 0x54464C44
@@ -116,7 +118,7 @@ class PostgresDatabase:
             self.url,
             min_size=1,
             max_size=self._pool_size,
-            timeout=self.busy_seconds,
+            timeout=max(self.busy_seconds, _CONNECTION_SECONDS),
             kwargs={"autocommit": True},
             configure=self._configure,
             name="tenfold",
@@ -179,9 +181,13 @@ class PostgresDatabase:
         return found
 
     def drop_broken(self) -> None:
-        """Drops the connections that the server has closed."""
-        with contextlib.suppress(psycopg.Error, PoolTimeout, PoolClosed):
-            self._pool.check()
+        """Drops the connections that the server has closed, unless another thread is at it: it takes all idle ones."""
+        if self._lock.acquire(blocking=False):
+            try:
+                with contextlib.suppress(psycopg.Error, PoolTimeout, PoolClosed):
+                    self._pool.check()
+            finally:
+                self._lock.release()
 
     def close(self) -> None:
         """Closes every connection."""
@@ -199,8 +205,8 @@ class PostgresDatabase:
                 )
             case PoolTimeout():
                 return LockedStore(
-                    f"no connection to the store {place} was free for {self.busy_seconds:g} seconds ({self._pool_size} "
-                    "are in use, or the server cannot be reached); nothing was written: try again"
+                    f"no connection to the store {place} was free for {self._pool.timeout:g} seconds: all "
+                    f"{self._pool_size} are in use, or the server cannot be reached; nothing was written: try again"
                 )
             case errors.LockNotAvailable() | errors.DeadlockDetected():
                 return LockedStore(
