@@ -95,7 +95,8 @@ def serve_plain(bound: socket.socket, upstream: str) -> None:
 
 def serve_gateway(bound: socket.socket, settings: GatewaySettings, store: str) -> None:
     """Runs Tenfold's gateway over a store in a file."""
-    _serve(build_config(Gateway(settings, SqliteStore(Path(store)))), bound)
+    gateway = Gateway(settings, SqliteStore(Path(store)))
+    _serve(build_config(gateway.application, settings), bound)
 
 
 def _serve(config: uvicorn.Config, bound: socket.socket) -> None:

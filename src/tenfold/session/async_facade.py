@@ -26,8 +26,8 @@ from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.wire import OriginCallback
 from tenfold.session.compactor import Archive, PolicyProvider
-from tenfold.session.concurrency import register_host_loop, run_uninterrupted
-from tenfold.session.conversation import SessionAddress, Stamps
+from tenfold.session.concurrency import register_host_loop, run_in_thread, run_uninterrupted, use_threads_of
+from tenfold.session.conversation import SessionAddress, Stamps, check_address
 from tenfold.session.drive import Answerer, Finished, Step, Steps, advance, arun_engine
 from tenfold.session.facade import Session
 from tenfold.session.host_lists import HostList
@@ -62,7 +62,8 @@ def _forward_read(
 
     @wraps(method)
     async def run(self: AsyncSession, /, *given: P.args, **options: P.kwargs) -> R:
-        return await asyncio.to_thread(method, self.session, *given, **options)
+        use_threads_of(self.address.store)
+        return await run_in_thread(lambda: method(self.session, *given, **options))
 
     return run
 
@@ -74,6 +75,7 @@ def _forward_write(
 
     @wraps(method)
     async def run(self: AsyncSession, /, *given: P.args, **options: P.kwargs) -> R:
+        use_threads_of(self.address.store)
         return await run_uninterrupted(lambda: method(self.session, *given, **options))
 
     return run
@@ -113,6 +115,7 @@ class AsyncSession:
                 address, policy, model=model, answerer=answerer, info=info, archive=archive, stamps=stamps
             )
 
+        use_threads_of(check_address(address).store)
         return cls(await run_uninterrupted(create), answer=answer)
 
     def __repr__(self) -> str:
@@ -171,7 +174,8 @@ class AsyncSession:
         def build() -> Call:
             return compactor.validate_call(call or compactor.build_call(to=to, window=window))
 
-        complete = await asyncio.to_thread(build)
+        use_threads_of(self.address.store)
+        complete = await run_in_thread(build)
         async with compactor.lock:
             return await self._run_abortable(complete, compactor.compact(complete, self._answerer))
 
@@ -180,7 +184,8 @@ class AsyncSession:
     ) -> tuple[Decision[Counted], Plan | None]:
         """See `Session.preview`."""
         session, answerer = self.session, self._answerer
-        return await asyncio.to_thread(
+        use_threads_of(self.address.store)
+        return await run_in_thread(
             lambda: session.compactor.preview(call or session.compactor.build_call(to=to, window=window), answerer)
         )
 
@@ -193,7 +198,7 @@ class AsyncSession:
     async def _run_abortable(self, call: Call, steps: Steps[Outcome], step: Step | None = None) -> Outcome:
         """Runs the steps of a compaction, which have come up to `step`, until they end or `abort` stops them."""
         compactor = self.session.compactor
-        span = await asyncio.to_thread(compactor.trace)
+        span = await run_in_thread(compactor.trace)
         with span as record:
             running = arun_engine(steps, self._answerer, step, commit=self._forget_task)
             task = self._running_task = asyncio.ensure_future(running)
@@ -205,7 +210,7 @@ class AsyncSession:
                 caller = asyncio.current_task()
                 if not task.cancelled() or caller is None or caller.cancelling():
                     raise
-                outcome = await asyncio.to_thread(compactor.build_cancelled_outcome, call)
+                outcome = await run_in_thread(lambda: compactor.build_cancelled_outcome(call))
             finally:
                 self._forget_task()
             record(outcome)
@@ -218,6 +223,7 @@ class AsyncSession:
     async def redo(self, block: str = "", request: RedoRequest = DEFAULT_REDO) -> Outcome:
         """See `Session.redo`. Cancelling it leaves no Block."""
         compactor, answerer = self.session.compactor, self._answerer
+        use_threads_of(self.address.store)
         async with compactor.lock:
             return await arun_engine(compactor.redo(block, request, answerer), compactor.get_redo_answerer(answerer))
 
@@ -262,6 +268,7 @@ class AsyncSession:
         """Syncs a list, runs the check that is due, and builds what is sent. All in one thread if nothing is due."""
         compactor, answerer = self.session.compactor, self._answerer
         register_host_loop()
+        use_threads_of(self.address.store)
 
         def begin() -> tuple[T, Call, Steps[Outcome], Step] | Finished[R]:
             synced, check = sync()

@@ -14,7 +14,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import TypeVar
@@ -22,10 +22,12 @@ from typing import TypeVar
 from tenfold.core.record.ask import EngineResult
 from tenfold.core.text.redaction import redact
 from tenfold.core.view.fold import View
+from tenfold.store.base import Store
 
 T = TypeVar("T")
 _LOG = logging.getLogger("tenfold")
 _HOST_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("tenfold_host_loop", default=None)
+_THREADS: ContextVar[Executor | None] = ContextVar("tenfold_threads", default=None)
 PreparedResult = tuple[EngineResult, View]
 """The result of a compaction that was prepared ahead, and the view it was planned on."""
 
@@ -119,6 +121,16 @@ def start_thread(work: Callable[[], T], name: str) -> Future[T]:
     return future
 
 
+def use_threads_of(store: Store) -> None:
+    """Has what this task runs in threads wait in those of a store, if it has some of its own."""
+    _THREADS.set(store.threads)
+
+
+async def run_in_thread(work: Callable[[], T]) -> T:
+    """Runs work in a thread of the store that this task works with, else in one of the event loop's."""
+    return await asyncio.get_running_loop().run_in_executor(_THREADS.get(), copy_context().run, work)
+
+
 async def run_uninterrupted(work: Callable[[], T]) -> T:
     """Runs work that appends entries in a thread. A cancelled caller waits for its end: a thread cannot be stopped.
 
@@ -126,7 +138,9 @@ async def run_uninterrupted(work: Callable[[], T]) -> T:
     meanwhile is logged, and is the cause of the `CancelledError`, since a caller may have no use for that.
     """
     loop = asyncio.get_running_loop()
-    future = loop.run_in_executor(None, copy_context().run, work)  # no task, which the end of the loop would cancel
+    future = loop.run_in_executor(
+        _THREADS.get(), copy_context().run, work
+    )  # no task, which the end of the loop would cancel
     cancelled: asyncio.CancelledError | None = None
     while not future.done():
         try:

@@ -8,6 +8,7 @@ use from several threads. They never hold a lock during a model call, because th
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Protocol
 
 from msgspec import Struct
@@ -179,10 +180,12 @@ class StoreState(Struct, frozen=True):
 class Store(Protocol):
     """Keeps sessions. Any method may raise `StoreError`, and the stored data is then unchanged.
 
-    `redact_at_rest` says that secrets are replaced before anything is written.
+    `redact_at_rest` says that secrets are replaced before anything is written. `threads` are those in which
+    asynchronous callers wait for the store, as many as it has connections; None where it needs none of its own.
     """
 
     redact_at_rest: bool
+    threads: Executor | None
 
     def create(self, namespace: str, info: SessionInfo) -> None:
         """Creates a session, or replaces the information of an existing one without touching its entries."""

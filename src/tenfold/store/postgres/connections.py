@@ -65,6 +65,10 @@ class PostgresConnection:
         """See `Connection.bind_list`."""
         return list(values)
 
+    def batch(self) -> contextlib.AbstractContextManager[object]:
+        """See `Connection.batch`."""
+        return self.raw.pipeline()
+
     def create_namespace(self, namespace: str) -> None:
         """See `Connection.create_namespace`."""
         row = self.raw.execute("SELECT id FROM namespace WHERE name = %s", (namespace,)).fetchone()

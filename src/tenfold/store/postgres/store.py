@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -58,6 +59,8 @@ class PostgresStore(SqlStore[PostgresDatabase]):
     a call waits for a connection or for another writer of the same session before it raises `LockedStore`. Opening
     raises `NewerStore`, `UsageError` or `StoreError`. `redact_at_rest` is as for `SqlStore`.
 
+    Asynchronous callers wait in `threads`, one for each connection, however many calls there are.
+
     After a lost connection a call is tried again, up to three times within about a second.
     """
 
@@ -66,6 +69,13 @@ class PostgresStore(SqlStore[PostgresDatabase]):
     ) -> None:
         database = PostgresDatabase(url, busy_seconds=busy_seconds, pool_size=pool_size)
         super().__init__(database, PostgresIndex(), redact_at_rest=redact_at_rest, compresses=True)
+        self._threads = ThreadPoolExecutor(pool_size, "tenfold-postgres")
+        self.threads = self._threads
+
+    def close(self) -> None:
+        """See `Store.close`."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        super().close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._database.place!r}>"

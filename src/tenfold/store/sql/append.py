@@ -101,7 +101,9 @@ def append_entries(db: Connection, namespace: str, session: str, request: Append
     db.lock_session(namespace, session)
     first, *others = request.counts or ("",)
     names = {"namespace": namespace, "session": session, "head": request.head, "counter": first}
-    row = db.execute(_SELECT_HEAD, names).fetchone()
+    found = db.execute(_SELECT_HEAD, names)
+    seqs = db.allocate_rows(len(request.entries))
+    row = found.fetchone()
     if row is None:
         raise build_unknown_session_error(namespace, session)
     ns, sid, counter, leaf, seg, pos, digest, last_position, purges = row
@@ -124,7 +126,6 @@ def append_entries(db: Connection, namespace: str, session: str, request: Append
         state.positions[leaf] = _TreePosition(seg, pos, digest)
         state.last_positions[seg] = last_position
     counts = request.counts[first] if first else [None] * len(request.entries)
-    seqs = db.allocate_rows(len(request.entries))
     for entry, body, seq, count in zip(request.entries, request.bodies, seqs, counts, strict=True):
         _place_entry(db, state, entry, body, seq, count)
     last = state.positions[request.entries[-1].id]

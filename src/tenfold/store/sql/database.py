@@ -63,6 +63,10 @@ class Connection(Protocol):
         """Returns what is bound to `IN list(?)`."""
         ...
 
+    def batch(self) -> AbstractContextManager[object]:
+        """Sends queries together up to where a result is read. `rowcount` is not known inside."""
+        ...
+
     def create_namespace(self, namespace: str) -> None:
         """Creates a namespace, if there is none of that name, and goes on in it."""
         ...

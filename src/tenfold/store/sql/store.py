@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from typing import Generic, TypeVar
 
 from tenfold.compaction.facts.redacted_messages import redact_entry
@@ -95,6 +96,7 @@ class SqlStore(Generic[DatabaseT]):
         self._compresses = compresses
         self._chains = paths.ChainCache()
         self.redact_at_rest = redact_at_rest
+        self.threads: Executor | None = None
 
     def create(self, namespace: str, info: SessionInfo) -> None:
         """See `Store.create`."""
@@ -145,7 +147,7 @@ class SqlStore(Generic[DatabaseT]):
             compress=self._compresses,
         )
         try:
-            with self._database.write(namespace) as db:
+            with self._database.write(namespace) as db, db.batch():
                 appending.append_entries(db, namespace, session, new)
         except DuplicateRow as exc:
             with self._database.read(namespace) as db:

@@ -56,6 +56,11 @@ class SqliteConnection(sqlite3.Connection):
         """See `Connection.bind_list`."""
         return json.dumps(list(values))
 
+    @staticmethod
+    def batch() -> contextlib.AbstractContextManager[object]:
+        """Does nothing: a query takes no way."""
+        return contextlib.nullcontext()
+
     def create_namespace(self, namespace: str) -> None:
         """See `Connection.create_namespace`."""
         self.execute("INSERT INTO namespace (name) VALUES (?) ON CONFLICT DO NOTHING", (namespace,))
