@@ -138,9 +138,8 @@ async def run_uninterrupted(work: Callable[[], T]) -> T:
     meanwhile is logged, and is the cause of the `CancelledError`, since a caller may have no use for that.
     """
     loop = asyncio.get_running_loop()
-    future = loop.run_in_executor(
-        _THREADS.get(), copy_context().run, work
-    )  # no task, which the end of the loop would cancel
+    # No task, which the end of the loop would cancel.
+    future = loop.run_in_executor(_THREADS.get(), copy_context().run, work)
     cancelled: asyncio.CancelledError | None = None
     while not future.done():
         try:
