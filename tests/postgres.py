@@ -117,6 +117,6 @@ def end_backends(url: str) -> int:
     with psycopg.connect(url, autocommit=True) as db:
         rows = db.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
         )
         return len(rows.fetchall())

@@ -37,18 +37,21 @@ class _Piece(Struct, frozen=True):
     snapshot: Snapshot | None
 
 
-def copy_store(source: Store, target: Store, *, namespace: str | None = None) -> Iterator[CopiedSession]:
+def copy_store(
+    source: Store, target: Store, *, namespace: str | None = None, chunk_size: int = _CHUNK_SIZE
+) -> Iterator[CopiedSession]:
     """Copies the sessions of a namespace (None: of all), the oldest first, and yields each when it is there.
 
     Entries, heads, snapshots, exports and what is known of the last request are copied. Token counts and search indexes
-    are made again when they are needed. A session that went on in the target is left as it is, and reported.
+    are made again when they are needed. A session that went on in the target is left as it is, and reported. At most
+    `chunk_size` entries are appended in one call.
     """
     for name in [namespace] if namespace is not None else source.list_namespaces():
         for row in reversed(source.list_sessions(name)):
-            yield _copy_session(source, target, name, row)
+            yield _copy_session(source, target, name, row, chunk_size)
 
 
-def _copy_session(source: Store, target: Store, namespace: str, row: SessionRow) -> CopiedSession:
+def _copy_session(source: Store, target: Store, namespace: str, row: SessionRow, chunk_size: int) -> CopiedSession:
     session = row.info.id
     entries, heads = source.read_entries(namespace, session), source.read_heads(namespace, session)
     states = {head: source.open(namespace, session, head) for head in heads}
@@ -59,7 +62,8 @@ def _copy_session(source: Store, target: Store, namespace: str, row: SessionRow)
         return CopiedSession(namespace, session, len(entries), 0, Problem(session, "", what))
     target.create(namespace, row.info)
     at = target.read_heads(namespace, session)
-    for piece in _split_entries(entries[len(known) :], states, _find_snapshots(source, namespace, session, states)):
+    snapshots = _find_snapshots(source, namespace, session, states)
+    for piece in _split_entries(entries[len(known) :], states, snapshots, chunk_size):
         target.append(
             namespace, session, piece.entries, expected=at.get(piece.head), head=piece.head, snapshot=piece.snapshot
         )
@@ -108,7 +112,7 @@ def _find_snapshots(
 
 
 def _split_entries(
-    entries: Sequence[Entry], states: Mapping[str, HeadState], snapshots: Mapping[str, Snapshot]
+    entries: Sequence[Entry], states: Mapping[str, HeadState], snapshots: Mapping[str, Snapshot], chunk_size: int
 ) -> Iterator[_Piece]:
     """Splits entries, in the order of appending, where a head or a snapshot is, and after so many of them.
 
@@ -120,7 +124,7 @@ def _split_entries(
     for entry in entries:
         piece.append(entry)
         head = leaves.get(entry.id)
-        if head or entry.id in snapshots or len(piece) == _CHUNK_SIZE:
+        if head or entry.id in snapshots or len(piece) == chunk_size:
             yield _Piece(tuple(piece), following[0], snapshots.get(entry.id))
             piece = []
         if head:
