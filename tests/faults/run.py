@@ -33,13 +33,13 @@ def mark_writes(store: SqlStore[Any], shared: mmap.mmap) -> None:
     write = store._database.write
 
     @contextlib.contextmanager
-    def marked(namespace: str | None = None) -> Iterator[Any]:
+    def write_marked(namespace: str | None = None) -> Iterator[Any]:
         with write(namespace) as db:
             shared[PHASE] = 1
             yield db
         shared[PHASE] = 0
 
-    store._database.write = marked
+    store._database.write = write_marked
 
 
 class Step(NamedTuple):

@@ -36,6 +36,7 @@ _VERBS = """
     stem store stream strip succeed suggest sum summarize sync take time trace track transform translate trim truncate
     try undo unescape unfold unpack unpin unquote update use validate verify wait walk watch weigh wrap write draft
     examine follow grade reveal digest feed identify capture bind begin retry log overlay pass route announce confirm
+    allocate lock
 """
 VERBS = frozenset(_VERBS.split())
 """The first words of functions: what they do. A new verb is added here; a word that is no verb does not belong."""
@@ -57,6 +58,9 @@ FUNCTIONS_ALLOWED: dict[str, str] = {
     "after": "the same",
     "on": "the same",
     "main": "the entry point of a program",
+    "executemany": "Python's database API has it under this name",
+    "fetchone": "the same",
+    "fetchall": "the same",
     "arun_engine": "the async form of run_engine, with the prefix that asyncio libraries use",
     "aanswer": "the same, of answer",
     "acompress": "the same, of a published design's compress",

@@ -385,7 +385,7 @@ class CompactionRunner:
         if not has_lease and call.window is not None and not self.can_overflow(call):
             return self._defer(call, _BUSY)
         try:
-            if self._asks_model(answerer) and call.demand == "check":
+            if self._can_ask_model(answerer) and call.demand == "check":
                 self._conversation.catch_up()  # another may have compacted it just now: no model is asked for nothing
             effects, view = self.get_effects(call, answerer, by_code="" if has_lease else _BUSY)
             result = yield from self._announce(effects, answerer, call)
@@ -397,19 +397,19 @@ class CompactionRunner:
             if has_lease:
                 self._drop_lease(answerer)
 
-    def _asks_model(self, answerer: Answerer) -> bool:
+    def _can_ask_model(self, answerer: Answerer) -> bool:
         return answerer.model is not None and bool(self.get_policy(answerer).summary.models)
 
     def _take_lease(self, answerer: Answerer) -> bool:
         """Tells whether this process is the one that may ask a model for the session. Without a model all may work."""
-        if not self._asks_model(answerer):
+        if not self._can_ask_model(answerer):
             return True
         address, now = self._conversation.address, get_current_time()
         names = (address.namespace, address.session, address.head, self._lease_holder)
         return address.store.take_lease(*names, now=now, until=now + LEASE_SECONDS * 1_000_000)
 
     def _drop_lease(self, answerer: Answerer) -> None:
-        if self._asks_model(answerer):
+        if self._can_ask_model(answerer):
             address = self._conversation.address
             address.store.drop_lease(address.namespace, address.session, address.head, self._lease_holder)
 

@@ -29,7 +29,7 @@ class CopiedSession(Struct, frozen=True):
     problem: Problem | None = None
 
 
-class _Piece(Struct, frozen=True):
+class _AppendStep(Struct, frozen=True):
     """Entries that are appended in one call: the head that moves to the last of them, and the snapshot under that."""
 
     entries: Sequence[Entry]
@@ -113,7 +113,7 @@ def _find_snapshots(
 
 def _split_entries(
     entries: Sequence[Entry], states: Mapping[str, HeadState], snapshots: Mapping[str, Snapshot], chunk_size: int
-) -> Iterator[_Piece]:
+) -> Iterator[_AppendStep]:
     """Splits entries, in the order of appending, where a head or a snapshot is, and after so many of them.
 
     What comes before a head's leaf moves that head. The newest entry is where a head is.
@@ -125,7 +125,7 @@ def _split_entries(
         piece.append(entry)
         head = leaves.get(entry.id)
         if head or entry.id in snapshots or len(piece) == chunk_size:
-            yield _Piece(tuple(piece), following[0], snapshots.get(entry.id))
+            yield _AppendStep(tuple(piece), following[0], snapshots.get(entry.id))
             piece = []
         if head:
             following.pop(0)

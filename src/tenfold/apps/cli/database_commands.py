@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
     for command, example in ((migrate, "--store postgresql://tenfold@db/agents"), (check, "--json")):
         group.command(epilog=f"Example: tenfold store {command.__name__} {example}")(command)
     group.command(epilog="Example: tenfold store copy ~/tenfold.db postgresql://tenfold@db/agents")(copy)
-    group.command(epilog="Example: tenfold store backup tenfold-2026-11-30.db")(backup)
+    group.command("backup", epilog="Example: tenfold store backup tenfold-2026-11-30.db")(create_backup)
     app.add_typer(group, name="store")
 
 
@@ -76,7 +76,7 @@ def copy(
     return ExitCode.FAILED if problems else ExitCode.OK
 
 
-def backup(
+def create_backup(
     file: Annotated[Path, typer.Argument(parser=parse_path, metavar="FILE", help="The file to make.")],
     *,
     store: StoreOption = None,
@@ -95,7 +95,7 @@ def backup(
     if location == MEMORY_LOCATION or not Path(location).exists():
         raise UsageError(f"there is no store {location}: name one with --store")
     with closing(SqliteStore(location)) as place:
-        place.back_up(file)
+        place.copy_to(file)
     show(f"{location} -> {file}: {file.stat().st_size:,} bytes")
 
 

@@ -159,9 +159,6 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     """
     with _require_gateway():
         from tenfold.apps.gateway import dry_run as dry_runs  # noqa: PLC0415 - an optional extra, and slow to load
-        from tenfold.apps.gateway.application import Gateway  # noqa: PLC0415 - the same
-        from tenfold.apps.gateway.server import run_gateway  # noqa: PLC0415 - the same
-        from tenfold.apps.gateway.workers import LOG_FORMAT, WorkerPlan, run_workers  # noqa: PLC0415 - the same
     config = load_settings(flags=build_flags(compact_at, down_to, thrift))
     settings = _build_settings(
         config,
@@ -180,6 +177,16 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     if dry_run is not None:
         show(dry_runs.describe_dry_run(settings, config, _read_request(dry_run)))
         return 0
+    _run_server(settings, config, store, workers)
+    return 0
+
+
+def _run_server(settings: GatewaySettings, config: Config, store: str | None, workers: int) -> None:
+    """Serves in this process, or in so many others."""
+    from tenfold.apps.gateway.application import Gateway  # noqa: PLC0415 - an optional extra, and slow to load
+    from tenfold.apps.gateway.server import run_gateway  # noqa: PLC0415 - the same
+    from tenfold.apps.gateway.workers import LOG_FORMAT, WorkerPlan, run_workers  # noqa: PLC0415 - the same
+
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
 
     def announce(url: str) -> None:
@@ -188,10 +195,9 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
 
     if workers > 1:
         run_workers(WorkerPlan(settings, config, find_location(store), STORE_PATIENCE), workers, announce)
-        return 0
+        return
     with open_cli_store(store, create=True, busy_seconds=STORE_PATIENCE) as place:
         run_gateway(Gateway(settings, place, config), announce)
-    return 0
 
 
 def _read_request(path: Path) -> bytes:

@@ -124,14 +124,14 @@ class PostgresDatabase:
             max_size=self._pool_size,
             timeout=max(self.busy_seconds, _CONNECTION_SECONDS),
             kwargs={"autocommit": True},
-            configure=self._configure,
+            configure=self._set_options,
             name="tenfold",
             open=False,
         )
         self._known: dict[int, str] = {}
         self._is_open = False
 
-    def _configure(self, raw: psycopg.Connection) -> None:
+    def _set_options(self, raw: psycopg.Connection) -> None:
         raw.execute(
             "SELECT set_config('search_path', %s, false), set_config('lock_timeout', %s, false),"
             " set_config('tenfold.namespace', '0', false)",

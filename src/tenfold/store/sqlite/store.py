@@ -56,7 +56,7 @@ class SqliteStore(SqlStore[ConnectionPool | MemoryConnection]):
                 db.execute("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size").fetchone()[0]
             )
 
-    def back_up(self, path: str | os.PathLike[str]) -> None:
+    def copy_to(self, path: str | os.PathLike[str]) -> None:
         """Copies the store to a new file, while others may go on writing. Raises `UsageError` if there is one."""
         if os.path.lexists(path):
             raise UsageError(f"{os.fspath(path)} exists already: name a new file for the backup")
