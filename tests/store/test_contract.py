@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
+from msgspec.structs import replace
 
 from tenfold.core.record.entry import CustomEntry, Entry, MessageEntry, Setting
 from tenfold.core.record.message import NativeBytes
@@ -358,3 +359,20 @@ def test_a_head_that_was_moved_to_a_branch_gives_all_of_it(store: Store) -> None
     store.append(NS, "s", [make_entry(70, first.id), make_entry(71, make_entry_id(70))], expected=log.leaf)
     assert store.open(NS, "s", after=known) == store.open(NS, "s")
     assert [entry.id for entry in store.open(NS, "s", after=first.id).entries] == [make_entry_id(70), make_entry_id(71)]
+
+
+def test_a_number_beyond_64_bits_is_refused(store: Store) -> None:
+    log = Growing(store)
+    log.say("one")
+    for entry in (replace(make_entry(700, log.leaf), time=1 << 63), make_entry(701, log.leaf)):
+        counts = {"chars4": [1 << 63]} if entry.time != 1 << 63 else None
+        with pytest.raises(StoreError):
+            store.append(NS, "s", [entry], expected=log.leaf, counts=counts)
+    assert store.read_entries(NS, "s") == log.entries
+
+
+def test_long_words_are_told_apart(store: Store) -> None:
+    log = Growing(store)
+    log.say(f"The token is {'a' * 300}tail.")
+    assert [hit.position for hit in store.search_passages(NS, "a" * 300 + "tail")] == [0]
+    assert store.search_passages(NS, "a" * 300 + "other") == []

@@ -231,7 +231,7 @@ class PostgresDatabase:
                     f"server runs and lets you in, or {_NEXT_STEP}"
                 )
             case psycopg.DataError():
-                return StoreError(f"the store {place} cannot hold this ({said}): nothing was written")
+                return StoreError(f"the store {place} cannot hold this ({said}): nothing was written and nothing found")
             case _:
                 return StoreError(f"the store {place} cannot do this ({type(error).__name__}: {said})")
 

@@ -291,10 +291,10 @@ class PostgresIndex:
         first, last = seq << _NUMBER_BITS, (seq + 1 << _NUMBER_BITS) - 1
         words = db.execute(f"{_SELECT_STEMS} key BETWEEN ? AND ?", (first, last))
         stems = [stem for (stem,) in words]
-        removed = db.execute("DELETE FROM gram WHERE seq = ?", (seq,)).rowcount
+        cut = db.execute("DELETE FROM gram WHERE seq = ? RETURNING is_cut", (seq,)).fetchall()
         db.execute("DELETE FROM passage WHERE key BETWEEN ? AND ?", (first, last))
         self._forget_stems(db, session, stems)
-        return removed
+        return len(cut) + sum(int(is_cut) for (is_cut,) in cut)
 
     def restore_entry(self, db: Connection, session: int, seq: int, entry: Entry) -> None:
         """See `SearchIndex.restore_entry`. What is late stays late."""

@@ -124,7 +124,7 @@ class ConnectionPool:
             finally:
                 self._files.note()
                 self._release(db)
-        except sqlite3.Error as exc:
+        except (sqlite3.Error, OverflowError) as exc:
             raise translate_error(exc, self.path, self.busy_seconds) from exc
 
     @contextlib.contextmanager
@@ -250,7 +250,7 @@ class MemoryConnection:
                 raise StoreError("the store in memory is closed, and what it held is gone: make a new one")
             try:
                 yield self._db
-            except sqlite3.Error as exc:
+            except (sqlite3.Error, OverflowError) as exc:
                 raise translate_error(exc, MEMORY_LOCATION) from exc
 
     @contextlib.contextmanager
@@ -338,8 +338,10 @@ def _run_transaction(db: SqliteConnection) -> Iterator[None]:
             db.execute("ROLLBACK")
 
 
-def translate_error(error: sqlite3.Error, path: str, busy_seconds: float = 0.0) -> TenfoldError:
+def translate_error(error: sqlite3.Error | OverflowError, path: str, busy_seconds: float = 0.0) -> TenfoldError:
     """Translates an error of SQLite into one that names the file and the next step."""
+    if isinstance(error, OverflowError):
+        return StoreError(f"a number is larger than the store {path} can hold, which is 64 bits: nothing was written")
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith("SQLITE_FULL"):
         return UnwritableStore(f"no room to write the store {path}: free some space, or {_NEXT_STEP}")
