@@ -30,6 +30,8 @@ _MAX_NARROWING = 6
 """Words, the longest ones, by which the index is asked."""
 _KNOWN_STEMS = 200_000
 """Stems that a process remembers to have stored."""
+_NEWEST, _COMMON = 20_000, 64
+"""A term is common if so many of so many passages, the newest ones, hold it."""
 _SAMPLE_SIZE = 512
 """Passages, the newest ones, of which the usual length is taken."""
 _USUAL_LENGTH = 100.0
@@ -50,7 +52,18 @@ _INSERT_PASSAGE = (
 _INSERT_STEMS = "INSERT INTO stem (ns, stem) SELECT CAST(? AS bigint), unnest(CAST(? AS text[])) ON CONFLICT DO NOTHING"
 _SELECT_STEMS = "SELECT DISTINCT s FROM passage, unnest(tsvector_to_array(terms)) s WHERE"
 _SELECT_INDEXED = "SELECT ns FROM session WHERE id = ? AND NOT EXISTS (SELECT FROM late WHERE seq = ?)"
-_WEIGH = "SELECT p.key, p.n, t.positions FROM passage p, unnest(p.terms) t WHERE p.key IN list(?) AND t.lexeme = ?"
+_FIND_AMONG_NEWEST = (
+    "SELECT n.key FROM (SELECT p.key, p.terms FROM passage p WHERE {} ORDER BY p.key DESC LIMIT "  # noqa: S608 - constants
+    f"{_NEWEST}) n WHERE n.terms @@ CAST(? AS tsquery) ORDER BY n.key DESC LIMIT ?"
+)
+_FIND_IN_INDEX = (
+    "WITH found AS MATERIALIZED (SELECT p.key FROM passage p WHERE {} AND p.terms @@ CAST(? AS tsquery))"
+    " SELECT key FROM found ORDER BY key DESC LIMIT ?"
+)
+_WEIGH = (
+    "SELECT p.key, p.n, t.positions FROM passage p, unnest(p.terms) t"
+    " WHERE p.key IN list(?) AND p.terms @@ CAST(? AS tsquery) AND t.lexeme = ?"
+)
 
 
 def list_grams(text: str) -> list[int]:
@@ -141,18 +154,24 @@ class PostgresSearch:
         return self._find([stem], limit)
 
     def _find(self, stems: Sequence[str], limit: int) -> list[int]:
+        """Finds a common term among the newest passages, and any other one in the index.
+
+        The index cannot give the newest first, so for a common term it would take all that hold it.
+        """
+        if not stems:
+            return []
         condition, values = _build_condition(self.scope, "p")
-        query = (
-            f"SELECT p.key FROM passage p WHERE {condition} AND p.terms @@ CAST(? AS tsquery)"  # noqa: S608 - constants
-            " ORDER BY p.key DESC LIMIT ?"
-        )
         bound = (*values, _build_tsquery(stems), limit)
-        return [key for (key,) in self.db.execute(query, bound)] if stems else []
+        newest = [key for (key,) in self.db.execute(_FIND_AMONG_NEWEST.format(condition), bound)]
+        if len(newest) >= min(limit, _COMMON):
+            return newest
+        return [key for (key,) in self.db.execute(_FIND_IN_INDEX.format(condition), bound)]
 
     def weigh_passages(self, term: str, keys: Collection[int]) -> dict[int, float]:
         """See `IndexSearch.weigh_passages`."""
         stems = list_stems(fold_text(term))[:1]
-        rows = self.db.execute(_WEIGH, (self.db.bind_list(keys), *stems)) if stems and keys else ()
+        values = (self.db.bind_list(keys), _build_tsquery(stems), *stems)
+        rows = self.db.execute(_WEIGH, values) if stems and keys else ()
         usual = self._find_usual_length()
         return {key: _weigh(len(positions), length, usual) for key, length, positions in rows}
 
