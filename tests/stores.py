@@ -38,7 +38,17 @@ class Apart:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the store has
         found = getattr(self._store, name)
-        if name in ("index", "check", "list_namespaces", "release_space") or not callable(found):
+        if name in (
+            "index",
+            "check",
+            "list_namespaces",
+            "release_space",
+            "save_key",
+            "list_keys",
+            "find_key",
+            "record_access",
+            "read_record",
+        ) or not callable(found):
             return found
         return lambda namespace, *args, **options: found(f"{self._prefix}-{namespace}", *args, **options)
 

@@ -244,7 +244,7 @@ def test_a_store_of_the_first_schema_is_indexed_again(tmp_path: Path) -> None:
     db = sqlite3.connect(path, isolation_level=None)
     for table, column in (("session", "purges"), ("head", "pending"), ("head", "overhead")):
         db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
-    for table in ("passages", "export", "vector", "lease"):
+    for table in ("passages", "export", "vector", "lease", "access_key", "access_record"):
         db.execute(f"DROP TABLE {table}")
     db.execute("PRAGMA user_version = 1")
     db.close()

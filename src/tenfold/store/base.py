@@ -18,6 +18,7 @@ from tenfold.core.record.entry import Entry, Usage
 from tenfold.core.record.token_reading import Counted
 from tenfold.core.text.redaction import redact
 from tenfold.core.view.fold import Snapshot
+from tenfold.store.access import AccessKey, AccessRecord
 
 DEFAULT_NAMESPACE = "default"
 MAIN = "main"
@@ -354,6 +355,26 @@ class Store(Protocol):
 
     def verify(self, namespace: str) -> list[Problem]:
         """Checks every hash again, folds each head once from the root, and compares every snapshot with the fold."""
+        ...
+
+    def save_key(self, key: AccessKey) -> None:
+        """Stores a key, in place of the one with the same id if there is one."""
+        ...
+
+    def list_keys(self) -> list[AccessKey]:
+        """Lists all keys, the revoked and expired ones too, the oldest first."""
+        ...
+
+    def find_key(self, id: str) -> AccessKey | None:
+        """Finds a key by its id."""
+        ...
+
+    def record_access(self, record: AccessRecord) -> AccessRecord:
+        """Appends a line to the record of who did what, and returns it with its number and its hash."""
+        ...
+
+    def read_record(self, first: int = 1) -> list[AccessRecord]:
+        """Reads the record from a line on."""
         ...
 
     def check(self) -> StoreState:

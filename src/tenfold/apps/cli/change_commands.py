@@ -14,6 +14,7 @@ from tenfold.apps.cli.store_access import (
     NamespaceOption,
     SessionArgument,
     StoreOption,
+    note_access,
     open_cli_store,
     open_session,
 )
@@ -57,6 +58,7 @@ def undo(
         opened_session = open_session(place, row, namespace=namespace, config=load_settings(), head=branch)
         before, blocks = opened_session.take_reading(), get_live_blocks(opened_session)
         block = opened_session.undo()
+        note_access(place, namespace, "undo", row.info.id)
         after = opened_session.take_reading()
     if json:
         sizes = {"tokens_before": before.estimate, "tokens_after": after.estimate}
@@ -91,6 +93,7 @@ def _set_pin(entry: str, store: str | None, namespace: str, *, on: bool, json: b
         if not on and location.position not in session.view.state.pins:
             raise UsageError(f"entry {location.entry.id} is not pinned; `tenfold show` marks those that are")
         id_ = session.pin(location.entry.id, on=on)
+        note_access(place, namespace, "pin" if on else "unpin", id_)
     if json:
         print_json({"session": location.session, "entry": id_, "pinned": on})
     else:
@@ -133,6 +136,7 @@ def purge(
         confirm(f"purge {target}", yes=yes)
         exports = find_exports(place, namespace, session, place.locate(namespace, entry).entry if entry else None)
         count = place.purge(namespace, session, entry, now=get_current_time())
+        note_access(place, namespace, "purge", entry or session)
     deleted = [each.path for each in exports if delete_exports and each.is_unchanged]
     for path in deleted:
         path.unlink()
@@ -184,6 +188,8 @@ def rules(  # noqa: PLR0913  the options of the command
         if add is not None:
             opened_session.add_rule(add)
         instructions = opened_session.read_instructions()
+        if drop is not None or add is not None:
+            note_access(place, namespace, "rules", opened_session.address.session)
     numbers = {id(each): number for number, each in enumerate((i for i in instructions if i.is_rule), 1)}
     shown = [each for each in instructions if all_ or each.is_rule or each.scope == "unclassified"]
     for each in shown:

@@ -13,7 +13,14 @@ from tenfold.apps.cli.console import emit, print_note
 from tenfold.apps.cli.exported_files import ForceOption, record_export, write_file
 from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.source_files import parse_path
-from tenfold.apps.cli.store_access import NamespaceOption, SessionArgument, StoreOption, open_cli_store, open_session
+from tenfold.apps.cli.store_access import (
+    NamespaceOption,
+    SessionArgument,
+    StoreOption,
+    note_access,
+    open_cli_store,
+    open_session,
+)
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import Attempt, Pin, Retraction
 from tenfold.core.record.message import Message
@@ -56,6 +63,7 @@ def export(  # noqa: PLR0913 - the options of a command
         check_output(out, force=force)
     with open_cli_store(store) as place:
         row = find_session(place, session, namespace=namespace)
+        note_access(place, namespace, "export", row.info.id)
         is_complete = view or _report_unreadable(place, namespace, row)
         own_format = row.info.format
         target_format = as_ or own_format or DEFAULT_WIRE

@@ -48,6 +48,8 @@ COMMANDS = {
     "verify": _Command("store_commands", "verify", ""),
     "policies": _Command("read_commands", "policies", "--window 200000"),
     "store": _Command("database_commands", _REGISTER, ""),
+    "keys": _Command("access_commands", _REGISTER, ""),
+    "audit": _Command("access_commands", "audit", "--json"),
     "salvage": _Command("store_commands", "salvage", "salvaged.db"),
     "undo": _Command("change_commands", "undo", "last"),
     "pin": _Command("change_commands", "pin", "01a2005b-7d4e-7003"),

@@ -20,7 +20,14 @@ from tenfold.apps.cli.console import (
     replace_unencodable,
     show,
 )
-from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, find_location, open_cli_store
+from tenfold.apps.cli.store_access import (
+    JsonOption,
+    NamespaceOption,
+    StoreOption,
+    find_location,
+    note_access,
+    open_cli_store,
+)
 from tenfold.config import settings
 from tenfold.config.policies import POLICIES
 from tenfold.core.meter.counters import choose_counter
@@ -116,6 +123,7 @@ def search(
     with open_cli_store(store) as place:
         session_id = find_session(place, session, namespace=namespace).info.id if session is not None else None
         hits = search_store(place, namespace, " ".join(words), session=session_id, limit=limit)
+        note_access(place, namespace, "search", session_id or "")
     for hit in hits:
         if json:
             print_json(msgspec.structs.replace(hit, snippet=sanitize(hit.snippet)))
@@ -166,6 +174,7 @@ def expand_block(  # noqa: PLR0913  the options of a command
     with open_cli_store(store) as place:
         id_ = find_session(place, session, namespace=namespace).info.id if is_entry_number(block) else ""
         lines = expand(place, namespace, block, deep=depth == "all", session=id_, around=around)
+        note_access(place, namespace, "read", block if not id_ else f"{id_} {block}")
     if json:
         for line in lines:
             print_json(_build_line_record(line))

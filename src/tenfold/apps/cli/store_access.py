@@ -5,6 +5,7 @@ The providers' clients are an extra and slow to load. They are imported here, an
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,9 @@ from tenfold.errors import UnusableModel, UsageError
 from tenfold.models.choose import AUTO, explain_no_choice, has_provider, qualify_served_model, resolve_models
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
+from tenfold.store.access import AccessRecord
 from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION, SessionRow, Store
+from tenfold.store.ids import get_current_time
 from tenfold.store.location import get_default_location, is_database, open_store
 from tenfold.store.lookup import list_heads
 from tenfold.store.sqlite.store import BUSY_SECONDS
@@ -217,6 +220,13 @@ def open_cli_store(path: str | None, *, create: bool = False, busy_seconds: floa
         yield store
     finally:
         store.close()
+
+
+def note_access(store: Store, namespace: str, action: str, target: str) -> None:
+    """Notes in a store that has keys who did something by a command: see `AccessRecord`."""
+    if store.list_keys():
+        actor, source = getpass.getuser(), "command"
+        store.record_access(AccessRecord(0, get_current_time(), actor, source, action, namespace, target))
 
 
 def open_session(  # noqa: PLR0913 - all but the first two have a usual value

@@ -17,6 +17,7 @@ from tenfold.apps.cli.store_access import (
     NamespaceOption,
     StoreOption,
     find_location,
+    note_access,
     open_cli_store,
     open_session,
 )
@@ -75,6 +76,7 @@ def retention(  # noqa: PLR0913  the options of the command
             confirm(f"delete {len(expired):,} sessions", yes=yes)
             for each in expired:
                 place.purge(namespace, each.row.info.id, None, now=get_current_time())
+                note_access(place, namespace, "purge", each.row.info.id)
             place.release_space()
     after = _get_file_size(location)
     if json:

@@ -27,6 +27,7 @@ from tenfold.apps.cli.store_access import (
     NamespaceOption,
     SessionArgument,
     StoreOption,
+    note_access,
     open_cli_store,
     open_session,
 )
@@ -103,6 +104,7 @@ def show_session(
     is_timeline = brief or hidden
     with open_cli_store(store) as place:
         row = find_session(place, session, namespace=namespace)
+        note_access(place, namespace, "read", row.info.id)
         current = open_session(place, row, namespace=namespace)
         render = excerpt_message if is_timeline and not json else _render_whole
         rows = [r for r in build_timeline(current, render) if hidden or r.seen != "hidden"]
@@ -323,6 +325,7 @@ def diff(
     """Shows what a session's newest compaction changed: what it hid, what it put there, and which facts it kept."""
     with open_cli_store(store) as place:
         row = find_session(place, session, namespace=namespace)
+        note_access(place, namespace, "read", row.info.id)
         opened_session = open_session(place, row, namespace=namespace)
         blocks = get_live_blocks(opened_session)
         if not blocks:

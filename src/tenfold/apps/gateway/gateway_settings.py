@@ -18,7 +18,6 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.apps.gateway.upstreams import Upstreams, list_apis
-from tenfold.apps.listening import LOOPBACK_HOSTS
 from tenfold.config.settings import Config
 from tenfold.errors import UsageError, suggest_nearest
 
@@ -63,11 +62,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     timeout: float = 600.0
 
     def __post_init__(self) -> None:
-        """Raises `UsageError` for settings that would leave the gateway open, or that cannot work."""
-        if self.host not in LOOPBACK_HOSTS and not self.key:
-            raise UsageError(
-                f"{self.host} can be reached by others, so a gateway there needs a key: set {KEY_VARIABLE}"
-            )
+        """Raises `UsageError` for settings that cannot work."""
         for origin in self.allow_origin:
             if not _ORIGIN.fullmatch(origin):
                 raise UsageError(

@@ -18,7 +18,10 @@ from starlette.types import Receive, Scope
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.request_log import RequestLog
 from tenfold.apps.gateway.tenants import digest_credentials
+from tenfold.apps.keyring import ACCESS, Access
 
+OWNER = "tenfold-key-owner"
+"""The name under which the owner of a key counts among the credentials."""
 RawHeaders = list[tuple[bytes, bytes]]
 ENCODING_HEADER = "content-encoding"
 MAX_ENCODINGS = 4
@@ -74,6 +77,7 @@ class Entrance:
         """`log` shows in the metrics how many are running."""
         self._settings, self._log = settings, log
         self._running: Counter[str] = Counter()
+        self._running_keys: Counter[str] = Counter()
 
     @asynccontextmanager
     async def take_in(
@@ -90,8 +94,10 @@ class Entrance:
             raise NotTaken(415, "the body is JSON: send it with the header content-type: application/json")
         if headers.get("upgrade", "").lower() == "websocket":  # Codex then uses HTTP at once
             raise NotTaken(426, "this gateway speaks HTTP, not WebSocket")
-        tenant = digest_credentials(headers, query, self._settings.credential_headers)
-        with self._hold_place(tenant):
+        access: Access | None = scope.get(ACCESS)
+        owner = {OWNER: access.owner} if access is not None and access.owner else {}
+        tenant = digest_credentials({**headers, **owner}, query, (*self._settings.credential_headers, *owner))
+        with self._hold_place(tenant), self._hold_key(access):
             body = await self._read_body(receive)
             plain = await self._unpack_body(body, headers.get(ENCODING_HEADER, "")) if is_json else body
             path = get_path(scope)
@@ -115,6 +121,23 @@ class Entrance:
             if not self._running[tenant]:
                 del self._running[tenant]
             self._log.running.set(self._running.total())
+
+    @contextmanager
+    def _hold_key(self, access: Access | None) -> Iterator[None]:
+        """Counts a request of a key for as long as the block lasts."""
+        key = access.key if access is not None else None
+        if key is None or not key.max_requests:
+            yield
+            return
+        if self._running_keys[key.id] >= key.max_requests:
+            raise NotTaken(
+                429, f"{key.max_requests} requests with the key of {key.name} are running, which is the most"
+            )
+        self._running_keys[key.id] += 1
+        try:
+            yield
+        finally:
+            self._running_keys[key.id] -= 1
 
     async def _read_body(self, receive: Receive) -> bytes:
         chunks: list[bytes] = []

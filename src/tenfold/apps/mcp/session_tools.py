@@ -43,6 +43,20 @@ class SessionTools:
         self._store, self._namespace = store, namespace
         self._config = config or load_settings()
 
+    @property
+    def store(self) -> Store:
+        """The store that is read."""
+        return self._store
+
+    @property
+    def namespace(self) -> str:
+        """The tenant whose sessions are read."""
+        return self._namespace
+
+    def switch(self, namespace: str) -> SessionTools:
+        """Returns the tools over another tenant's sessions."""
+        return SessionTools(self._store, namespace=namespace, config=self._config)
+
     def search(self, words: str, session: str = "") -> str:
         """Finds messages and summaries, in one session or, without `session`, in all of them."""
         row = self._find_session(session) if session else None

@@ -69,6 +69,10 @@ class PostgresConnection:
         """See `Connection.batch`."""
         return self.raw.pipeline()
 
+    def lock_record(self) -> None:
+        """See `Connection.lock_record`. No session has the lock 0."""
+        self.raw.execute("SELECT pg_advisory_xact_lock(%s, 0)", (_LOCK,))
+
     def create_namespace(self, namespace: str) -> None:
         """See `Connection.create_namespace`."""
         row = self.raw.execute("SELECT id FROM namespace WHERE name = %s", (namespace,)).fetchone()

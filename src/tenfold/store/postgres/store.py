@@ -124,6 +124,11 @@ class PostgresStore(SqlStore[PostgresDatabase]):
     record_export = _retry(SqlStore.record_export)
     list_exports = _retry(SqlStore.list_exports)
     measure_sessions = _retry(SqlStore.measure_sessions)
+    save_key = _retry(SqlStore.save_key)
+    list_keys = _retry(SqlStore.list_keys)
+    find_key = _retry(SqlStore.find_key)
+    record_access = _retry(SqlStore.record_access)
+    read_record = _retry(SqlStore.read_record)
     check = _retry(SqlStore.check)
 
 

@@ -67,6 +67,10 @@ class Connection(Protocol):
         """Sends queries together up to where a result is read. `rowcount` is not known inside."""
         ...
 
+    def lock_record(self) -> None:
+        """Waits until no other transaction appends to the record of access."""
+        ...
+
     def create_namespace(self, namespace: str) -> None:
         """Creates a namespace, if there is none of that name, and goes on in it."""
         ...

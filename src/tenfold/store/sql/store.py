@@ -10,12 +10,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from concurrent.futures import Executor
 from typing import Generic, TypeVar
 
+import msgspec
+from msgspec.structs import replace
+
 from tenfold.compaction.facts.redacted_messages import redact_entry
 from tenfold.core.record.entry import Entry, Usage
 from tenfold.core.record.token_reading import Counted
 from tenfold.core.text.surrogates import replace_surrogates
 from tenfold.core.view.fold import Snapshot
 from tenfold.errors import NotFoundError, StoreError, UsageError
+from tenfold.store.access import AccessKey, AccessRecord, seal_record
 from tenfold.store.base import (
     HIT_LIMIT,
     MAIN,
@@ -73,6 +77,10 @@ _TAKE_LEASE = (
     "INSERT INTO lease (session, head, holder, until) VALUES (?, ?, ?, ?) ON CONFLICT (session, head) DO UPDATE SET"
     " holder = excluded.holder, until = excluded.until WHERE lease.until <= ? OR lease.holder = excluded.holder"
 )
+_SAVE_KEY = "INSERT INTO access_key (id, body) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body"
+_encoder = msgspec.msgpack.Encoder()
+_key_decoder = msgspec.msgpack.Decoder(AccessKey)
+_record_decoder = msgspec.msgpack.Decoder(AccessRecord)
 _RECORD_EXPORT = (
     "INSERT INTO export (session, path, hash) VALUES (?, ?, ?)"
     " ON CONFLICT (session, path) DO UPDATE SET hash = excluded.hash"
@@ -333,6 +341,40 @@ class SqlStore(Generic[DatabaseT]):
     def _find_damage(self, db: Connection) -> Iterable[Problem]:  # noqa: ARG002 - a database that can tell does
         """Finds what is wrong with the database's own structures."""
         return ()
+
+    def save_key(self, key: AccessKey) -> None:
+        """See `Store.save_key`."""
+        with self._database.write() as db:
+            db.execute(_SAVE_KEY, (key.id, _encoder.encode(key)))
+
+    def list_keys(self) -> list[AccessKey]:
+        """See `Store.list_keys`."""
+        with self._database.read() as db:
+            keys = [_key_decoder.decode(body) for (body,) in db.execute("SELECT body FROM access_key")]
+        return sorted(keys, key=lambda key: key.created)
+
+    def find_key(self, id: str) -> AccessKey | None:
+        """See `Store.find_key`."""
+        with self._database.read() as db:
+            row = db.execute("SELECT body FROM access_key WHERE id = ?", (id,)).fetchone()
+        return _key_decoder.decode(row[0]) if row is not None else None
+
+    def record_access(self, record: AccessRecord) -> AccessRecord:
+        """See `Store.record_access`."""
+        with self._database.write() as db:
+            db.lock_record()
+            last = db.execute("SELECT number, hash FROM access_record ORDER BY number DESC LIMIT 1").fetchone()
+            number, before = last or (0, b"")
+            sealed = seal_record(replace(record, number=number + 1), before)
+            values = (sealed.number, sealed.hash, _encoder.encode(sealed))
+            db.execute("INSERT INTO access_record (number, hash, body) VALUES (?, ?, ?)", values)
+        return sealed
+
+    def read_record(self, first: int = 1) -> list[AccessRecord]:
+        """See `Store.read_record`."""
+        query = "SELECT body FROM access_record WHERE number >= ? ORDER BY number"
+        with self._database.read() as db:
+            return [_record_decoder.decode(body) for (body,) in db.execute(query, (first,))]
 
     def check(self) -> StoreState:
         """See `Store.check`."""

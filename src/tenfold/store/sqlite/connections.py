@@ -61,6 +61,9 @@ class SqliteConnection(sqlite3.Connection):
         """Does nothing: a query takes no way."""
         return contextlib.nullcontext()
 
+    def lock_record(self) -> None:
+        """Does nothing, since a write transaction locks the whole file."""
+
     def create_namespace(self, namespace: str) -> None:
         """See `Connection.create_namespace`."""
         self.execute("INSERT INTO namespace (name) VALUES (?) ON CONFLICT DO NOTHING", (namespace,))

@@ -137,6 +137,17 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             "CREATE TABLE lease (session INTEGER NOT NULL, head TEXT NOT NULL, holder TEXT NOT NULL,"
             " until INTEGER NOT NULL, PRIMARY KEY (session, head)) WITHOUT ROWID"
         ),
+        # Keys of persons and programs, and the record of who did what, which nobody may change.
+        "CREATE TABLE access_key (id TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",
+        "CREATE TABLE access_record (number INTEGER PRIMARY KEY, hash BLOB NOT NULL, body BLOB NOT NULL)",
+        (
+            "CREATE TRIGGER access_record_stays BEFORE UPDATE ON access_record"
+            " BEGIN SELECT RAISE (ABORT, 'the record of access is append-only'); END"
+        ),
+        (
+            "CREATE TRIGGER access_record_is_kept BEFORE DELETE ON access_record"
+            " BEGIN SELECT RAISE (ABORT, 'the record of access is append-only'); END"
+        ),
     ),
 )
 _SELECT_VERSION = (

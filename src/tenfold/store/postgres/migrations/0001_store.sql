@@ -112,6 +112,22 @@ CREATE TABLE lease (
     PRIMARY KEY (session, head)
 );
 
+-- Keys of persons and programs, and the record of who did what, which nobody may change.
+CREATE TABLE access_key (
+    id text COLLATE "C" PRIMARY KEY,
+    body bytea NOT NULL
+);
+
+CREATE TABLE access_record (
+    number bigint PRIMARY KEY,
+    hash bytea NOT NULL,
+    body bytea NOT NULL
+);
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'the record of access is append-only'; END $$;
+CREATE TRIGGER access_record_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON access_record
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
 -- The search index -----------------------------------------------------------------------------------------------------
 
 -- Entries that the index does not hold yet. An append fills it, and never waits for the index.
