@@ -18,6 +18,8 @@ from tenfold.apps.cli.main import run as run_command
 from tenfold.apps.mcp.mcp_server import build_http_application
 from tenfold.apps.mcp.session_tools import SessionTools
 from tenfold.errors import UsageError
+from tenfold.store.access import create_key
+from tenfold.store.ids import get_current_time
 from tenfold.store.location import open_store
 from tests.installer.serving import serve_application
 from tests.shape.scan import ROOT
@@ -129,3 +131,31 @@ def test_the_address_is_told_when_it_begins(store_path: Path) -> None:
             assert server.stderr.readline() == f"tenfold mcp: http://127.0.0.1:{port}/mcp\n"
         finally:
             server.terminate()
+
+
+def test_a_key_of_the_store_reads_its_namespace_and_nothing_else(store_path: Path) -> None:
+    async def ask(url: str, key: str, tool: str) -> str:
+        async with (
+            httpx2.AsyncClient(headers={"authorization": f"Bearer {key}"}) as http,
+            Client(streamable_http_client(url, http_client=http)) as client,
+        ):
+            return str(await client.call_tool(tool, {}))
+
+    store = open_store(store_path)
+    texts = {}
+    for name, namespace in (("anna", "default"), ("bob", "empty")):
+        key, texts[name] = create_key(name, namespace, get_current_time())
+        store.save_key(key)
+    with serve_application(build_http_application(SessionTools(store))) as url:
+        assert "entries" in asyncio.run(ask(f"{url}/mcp", texts["anna"], "status"))
+        assert "no session is stored yet" in asyncio.run(ask(f"{url}/mcp", texts["bob"], "status"))
+        headers = {"authorization": f"Bearer {texts['bob'][:-2]}"}
+        assert (
+            httpx2.post(f"{url}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "x"}, headers=headers).status_code
+            == 401
+        )
+    assert [(each.actor, each.namespace, each.action) for each in store.read_record()] == [
+        ("anna", "default", "status"),
+        ("bob", "empty", "status"),
+    ]
+    store.close()

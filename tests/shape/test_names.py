@@ -36,7 +36,7 @@ _VERBS = """
     stem store stream strip succeed suggest sum summarize sync take time trace track transform translate trim truncate
     try undo unescape unfold unpack unpin unquote update use validate verify wait walk watch weigh wrap write draft
     examine follow grade reveal digest feed identify capture bind begin retry log overlay pass route announce confirm
-    allocate lock
+    allocate lock revoke rotate save seal
 """
 VERBS = frozenset(_VERBS.split())
 """The first words of functions: what they do. A new verb is added here; a word that is no verb does not belong."""

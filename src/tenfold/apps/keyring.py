@@ -50,7 +50,7 @@ class Keyring:
         self._known: dict[str, tuple[float, AccessKey | None]] = {}
         self._has_keys: tuple[float, bool] = (0.0, False)
 
-    def needs_key(self) -> bool:
+    def is_key_needed(self) -> bool:
         """Tells whether a request needs a key. Reads the store at times."""
         if self._own_key:
             return True
@@ -80,7 +80,7 @@ class Keyring:
             return Access(self._namespace)
         parsed = parse_key(given)
         if parsed is None:
-            return None if self.needs_key() else Access(self._namespace)
+            return None if self.is_key_needed() else Access(self._namespace)
         id_, digest = parsed
         key = self._find(id_)
         if key is None or not compare_digest(key.digest, digest) or not key.is_valid(get_current_time()):

@@ -58,7 +58,7 @@ class Gateway:
         self._tenants: dict[str, tuple[LiveSessions, ASGIApp]] = {}
         self.sessions = self._open_tenant(settings.namespace)[0]
         keyring = Keyring(store, own_key=settings.key, namespace=settings.namespace)
-        if settings.host not in LOOPBACK_HOSTS and not keyring.needs_key():
+        if settings.host not in LOOPBACK_HOSTS and not keyring.is_key_needed():
             raise UsageError(
                 f"{settings.host} can be reached by others, so a gateway there needs a key: make one with "
                 f"`tenfold keys create NAME`, or set {KEY_VARIABLE}"

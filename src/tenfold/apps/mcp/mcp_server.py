@@ -10,6 +10,7 @@ from anyio.to_thread import run_sync
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
+from msgspec import Struct
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -36,20 +37,7 @@ def build_server(tools: SessionTools, keyring: Keyring | None = None) -> MCPServ
     """
     server = MCPServer("tenfold", title="Tenfold", instructions=INSTRUCTIONS, version=__version__, log_level="WARNING")
 
-    async def answer(context: Context, action: str, target: str, work: Callable[[SessionTools], str]) -> str:
-        access, source = _find_access(context)
-
-        def run() -> str:
-            if access is None or access.key is None or keyring is None:
-                return work(tools)
-            text = work(tools.switch(access.namespace))
-            keyring.note(access, source, action, target)
-            return text
-
-        try:
-            return await run_sync(run)
-        except TenfoldError as exc:
-            raise ToolError(str(exc)) from exc
+    answer = _Reader(tools, keyring).answer
 
     @server.tool(name="search", annotations=_READS_ONLY, structured_output=False)
     async def search(context: Context, words: str, session: str = "") -> str:
@@ -94,6 +82,29 @@ def build_server(tools: SessionTools, keyring: Keyring | None = None) -> MCPServ
     return server
 
 
+class _Reader(Struct, frozen=True):
+    """Reads for the calls of clients, each on the namespace of its key."""
+
+    tools: SessionTools
+    keyring: Keyring | None
+
+    async def answer(self, context: Context, action: str, target: str, work: Callable[[SessionTools], str]) -> str:
+        """Answers a call in a thread, and notes what was read with a key."""
+        access, source = _find_access(context)
+
+        def run() -> str:
+            if access is None or access.key is None or self.keyring is None:
+                return work(self.tools)
+            text = work(self.tools.with_namespace(access.namespace))
+            self.keyring.note(access, source, action, target)
+            return text
+
+        try:
+            return await run_sync(run)
+        except TenfoldError as exc:
+            raise ToolError(str(exc)) from exc
+
+
 def _find_access(context: Context) -> tuple[Access | None, str]:
     """Finds what the HTTP request of a call may, and where it came from. Standard input has neither."""
     request = context.request_context.request
@@ -114,7 +125,7 @@ def build_http_application(tools: SessionTools, *, host: str = "127.0.0.1", key:
     a browser gets in: see `keep_pages_out`. Raises `UsageError` for another host without a key.
     """
     keyring = Keyring(tools.store, own_key=key, namespace=tools.namespace)
-    if host not in LOOPBACK_HOSTS and not keyring.needs_key():
+    if host not in LOOPBACK_HOSTS and not keyring.is_key_needed():
         raise UsageError(
             f"{host} can be reached by others, and whoever reaches it reads your sessions: give a key with --key or "
             "TENFOLD_MCP_KEY, or make some with `tenfold keys create`"

@@ -53,7 +53,7 @@ class SessionTools:
         """The tenant whose sessions are read."""
         return self._namespace
 
-    def switch(self, namespace: str) -> SessionTools:
+    def with_namespace(self, namespace: str) -> SessionTools:
         """Returns the tools over another tenant's sessions."""
         return SessionTools(self._store, namespace=namespace, config=self._config)
 
