@@ -18,6 +18,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from tenfold.core.record.entry import MessageEntry
 from tenfold.core.record.message import Message, Text
 from tenfold.session import Session, SessionAddress
@@ -42,7 +44,10 @@ def start_server() -> Iterator[str]:
 
             server = get_server(Path(folder) / "data", cleanup_mode="stop")
         try:
-            url = f"postgresql://postgres@/postgres?host={server.pgdata}"
+            with psycopg.connect(server.get_uri(), autocommit=True) as db:
+                db.execute("CREATE ROLE tenfold LOGIN")  # no superuser, for whom row-level security costs nothing
+                db.execute("CREATE DATABASE bench OWNER tenfold")
+            url = f"postgresql://tenfold@/bench?host={server.pgdata}"
             migrate_store(url)
             yield url
         finally:

@@ -75,8 +75,8 @@ def list_grams(text: str) -> list[int]:
 
 
 def hash_gram(gram: str) -> int:
-    """Returns a number of 31 bits for a gram. Two may have the same: what is found is compared anyway."""
-    return zlib.crc32(gram.encode("utf-8", "surrogatepass")) >> 1
+    """Returns a number of 16 bits for a gram: the smaller, the less is read. What is found is compared anyway."""
+    return (zlib.crc32(gram.encode("utf-8", "surrogatepass")) & 0xFFFF) - 0x8000
 
 
 def build_tsvector(stems: Sequence[str]) -> str:
@@ -116,7 +116,7 @@ class PostgresSearch:
         """See `IndexSearch.find_candidates`. Asks for a page at a time."""
         narrowing = [spellings for spellings in words if all(map(_choose_grams, spellings))]
         longest = sorted(narrowing, key=lambda spellings: -len(spellings[0]))[:_MAX_NARROWING]
-        conditions = [f"({' OR '.join(['t.grams @> CAST(? AS integer[])'] * len(each))})" for each in longest]
+        conditions = [f"({' OR '.join(['t.grams @> CAST(? AS smallint[])'] * len(each))})" for each in longest]
         grams = [_choose_grams(spelling) for each in longest for spelling in each]
         late, late_values = _build_condition(self.scope, "l")
         found, values = _build_condition(self.scope, "t")

@@ -18,11 +18,12 @@ from tenfold.store.sql.paths import build_unknown_session_error, encode_snapshot
 
 _SELECT_HEAD = (
     "SELECT s.ns, s.id, (SELECT id FROM counter WHERE name = :counter),"
-    " e.id, e.seg, e.pos, e.hash, (SELECT max(pos) FROM entry WHERE seg = e.seg), s.purges"
+    " e.id, e.seg, e.pos, e.hash, (SELECT l.pos FROM entry l WHERE l.seg = e.seg ORDER BY l.pos DESC LIMIT 1), s.purges"
     " FROM namespace n JOIN session s ON s.ns = n.id AND s.name = :session"
     " LEFT JOIN head h ON h.session = s.id AND h.name = :head LEFT JOIN entry e ON e.seq = h.leaf"
     " WHERE n.name = :namespace"
 )
+_SELECT_LAST = "SELECT pos FROM entry WHERE seg = ? ORDER BY pos DESC LIMIT 1"
 _INSERT_ENTRY = (
     "INSERT INTO entry (ns, session, seg, pos, kind, id, source, hash, seq, counter, n, body)"
     " VALUES (?, ?, ?, ?, ?, ?, '', ?, ?, ?, ?, ?)"
@@ -178,7 +179,7 @@ def _place_entry(db: Connection, state: _AppendState, entry: Entry, body: bytes,
         parent = state.positions.get(entry.parent) or _find_parent(db, state, entry)
         last_position = state.last_positions.get(parent.segment)
         if last_position is None:
-            last_position = db.execute("SELECT max(pos) FROM entry WHERE seg = ?", (parent.segment,)).fetchone()[0]
+            (last_position,) = db.execute(_SELECT_LAST, (parent.segment,)).fetchone()
         pos, before = parent.position + 1, parent.hash
         seg = (
             parent.segment

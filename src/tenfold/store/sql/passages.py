@@ -52,9 +52,12 @@ _COUNT_ENTRIES = (
     "SELECT CAST(coalesce(sum(h.entries), 0) AS BIGINT) FROM session s JOIN head h ON h.session = s.id WHERE s.ns = ?"
 )
 _COUNT_SESSION_ENTRIES = "SELECT CAST(coalesce(sum(entries), 0) AS BIGINT) FROM head WHERE session = ?"
-_SELECT_NEIGHBORS = (
-    "SELECT e.seq, n.seq, n.pos - e.pos, e.session FROM entry e JOIN entry n ON n.seg = e.seg"
-    " AND n.pos BETWEEN e.pos + ? AND e.pos + ? WHERE e.seq IN list(?)"
+_SELECT_PLACES = "SELECT seq, seg, pos, session FROM entry WHERE seq IN list(?)"
+_PAIRS = 64
+_SELECT_PAIRS = (
+    "SELECT n.seg, n.pos, n.seq FROM (VALUES "  # noqa: S608 - constants
+    f"{', '.join(['(CAST(? AS BIGINT), CAST(? AS BIGINT))'] * _PAIRS)}) w"
+    " JOIN entry n ON n.seg = w.column1 AND n.pos = w.column2"
 )
 _SELECT_SEQS = "SELECT seq FROM entry WHERE ns = ? AND id IN list(?)"
 
@@ -287,14 +290,32 @@ def _raise_neighbors(
     pool = nlargest(most, best.values(), key=_rank)
     strengths = {index.split_key(key)[0]: score for key, score in pool}
     raised = dict(pool)
-    farthest = max(_RAISES)
-    values = (-farthest, farthest, index.db.bind_list(strengths))
-    for seq, near, distance, session in index.db.execute(_SELECT_NEIGHBORS, values):
-        if near != seq:
-            first = index.build_key(session, near)
-            key, own = best.get(near) or (first, matched.estimate(first))
-            raised[key] = raised.get(key, own) + _RAISES[abs(distance)] * strengths[seq]
+    distances = [sign * each for each in _RAISES for sign in (-1, 1)]
+    for seq, near, distance, session in _list_neighbors(index, strengths, distances):
+        first = index.build_key(session, near)
+        key, own = best.get(near) or (first, matched.estimate(first))
+        raised[key] = raised.get(key, own) + _RAISES[abs(distance)] * strengths[seq]
     return list(raised.items())
+
+
+def _list_neighbors(
+    index: IndexSearch, seqs: Collection[int], distances: Sequence[int]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yields which entries stand so many places from these on a stretch: (entry, neighbour, distance, session).
+
+    The places are reckoned here: above row-level security, PostgreSQL uses no index for a sum.
+    """
+    sought: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+    for seq, seg, pos, session in index.db.execute(_SELECT_PLACES, (index.db.bind_list(seqs),)):
+        for distance in distances:
+            sought.setdefault((seg, pos + distance), []).append((seq, distance, session))
+    places = list(sought)
+    for start in range(0, len(places), _PAIRS):
+        chunk = places[start : start + _PAIRS]
+        padded = [*chunk, *[(-1, -1)] * (_PAIRS - len(chunk))]
+        for seg, pos, near in index.db.execute(_SELECT_PAIRS, [value for place in padded for value in place]):
+            for seq, distance, session in sought[seg, pos]:
+                yield seq, near, distance, session
 
 
 def _arrange_series(
@@ -428,7 +449,7 @@ def _list_following_lines(
 ) -> Iterator[_SnippetLine]:
     """Yields the lines that follow each shown entry, for the best entry first, unless they are shown anyway."""
     entries = {passage.source.order: passage.source.entry.id for passage in chosen}
-    rows = index.db.execute(_SELECT_NEIGHBORS, (1, 1, index.db.bind_list(entries)))
+    rows = _list_neighbors(index, entries, (1,))
     followers = {seq: index.build_key(session, near) for seq, near, _, session in rows}
     for seq, id_ in entries.items():
         follows = reader.read(followers[seq]) if seq in followers else None

@@ -152,7 +152,7 @@ CREATE TABLE gram (
     ns bigint NOT NULL,
     session bigint NOT NULL,
     is_cut boolean NOT NULL,
-    grams integer[] NOT NULL
+    grams smallint[] NOT NULL
 );
 CREATE INDEX gram_session ON gram (session, seq);
 CREATE INDEX gram_cut ON gram (ns, session, seq) WHERE is_cut;
@@ -184,7 +184,8 @@ BEGIN
     FOREACH name IN ARRAY ARRAY['session', 'seg', 'entry', 'head', 'manifest', 'count', 'export', 'lease'] LOOP
         EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', name);
         EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', name);
-        EXECUTE format('CREATE POLICY own_namespace ON %I USING (ns = current_namespace()'
-                       ' OR current_setting(''tenfold.namespace'', true) = ''all'')', name);
+        -- Each SELECT is run once for a query, and not for each row.
+        EXECUTE format('CREATE POLICY own_namespace ON %I USING (ns = (SELECT current_namespace())'
+                       ' OR (SELECT current_setting(''tenfold.namespace'', true)) = ''all'')', name);
     END LOOP;
 END $$;
