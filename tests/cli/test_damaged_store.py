@@ -38,6 +38,10 @@ def damaged(tenfold: Cli, tmp_path: Path, lines: list[bytes]) -> DamagedStore:
     return DamagedStore(tenfold, session, lines)
 
 
+ACCESS = {"access_key": ["id"], "access_record": ["number"]}
+"""The keys of the tables of access, which have no other row number."""
+
+
 class DamagedStore:
     """A sound store, and a copy of it that is damaged again for each flip."""
 
@@ -60,7 +64,13 @@ class DamagedStore:
         self.restore()
         with closing(sqlite3.connect(self.tenfold.store)) as db:
             keys = ["segid", "term"] if table.endswith("_idx") else ["k"] if table.endswith("_config") else ["rowid"]
-            keys = {"mark": ["name"], "count": ["counter", "seq"], "head": ["session", "name"]}.get(table, keys)
+            keys = {
+                "mark": ["name"],
+                "count": ["counter", "seq"],
+                "head": ["session", "name"],
+                "lease": ["session", "head"],
+                **ACCESS,
+            }.get(table, keys)
             values = ", ".join(keys)
             found = db.execute(
                 f"SELECT CAST({column} AS BLOB), typeof({column}), {values} FROM {table}"  # noqa: S608

@@ -136,11 +136,9 @@ class PostgresDatabase:
         self._is_open = False
 
     def _set_options(self, raw: psycopg.Connection) -> None:
-        # What PostgreSQL knows of a table is a minute old. A plan that was made for a small one must not read all of it
-        # when it has grown: each of the store's queries has an index.
         raw.execute(
             "SELECT set_config('search_path', %s, false), set_config('lock_timeout', %s, false),"
-            " set_config('enable_seqscan', 'off', false), set_config('tenfold.namespace', '0', false)",
+            " set_config('tenfold.namespace', '0', false)",
             (f"{SCHEMA}, public", str(round(self.busy_seconds * 1_000))),
         )
 

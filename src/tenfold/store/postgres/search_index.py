@@ -28,6 +28,8 @@ _PAGE = 512
 """Candidates that are asked for at once. The newest are looked at first, and mostly suffice."""
 _MAX_NARROWING = 6
 """Words, the longest ones, by which the index is asked."""
+_FIRST_LOOK = 500
+"""Entries that a process indexes until PostgreSQL is to look at the tables for the first time."""
 _KNOWN_STEMS = 200_000
 """Stems that a process remembers to have stored."""
 _NEWEST, _COMMON = 20_000, 64
@@ -241,6 +243,7 @@ class PostgresIndex:
 
     def __init__(self) -> None:
         self._known: set[tuple[int, str]] = set()
+        self._grown, self._next_look = 0, _FIRST_LOOK
 
     def open_search(self, db: Connection, scope: SearchScope) -> PostgresSearch:
         """See `SearchIndex.open_search`."""
@@ -272,7 +275,19 @@ class PostgresIndex:
                 break
         self._insert(db, rows)
         db.execute("DELETE FROM late WHERE seq IN list(?)", (db.bind_list(taken),))
+        self._count_growth(db, len(taken))
         return len(taken)
+
+    def _count_growth(self, db: Connection, count: int) -> None:
+        """Has PostgreSQL look at the tables when they have grown by a fifth.
+
+        It does so by itself, but a minute later. Until then its plans are for small tables, and read all of large ones.
+        """
+        self._grown += count
+        if self._grown >= self._next_look:
+            db.execute("ANALYZE entry, head, seg, manifest, gram, passage")
+            (rows,) = db.execute("SELECT reltuples FROM pg_class WHERE oid = 'entry'::regclass").fetchone()
+            self._grown, self._next_look = 0, max(_FIRST_LOOK, int(rows) // 5)
 
     def _insert(self, db: Connection, rows: Sequence[tuple[int, int, int, Entry]]) -> None:
         grams: list[tuple[object, ...]] = []

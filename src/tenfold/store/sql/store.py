@@ -87,6 +87,7 @@ _RECORD_EXPORT = (
 )
 
 
+T = TypeVar("T")
 DatabaseT = TypeVar("DatabaseT", bound=Database)
 
 
@@ -350,14 +351,14 @@ class SqlStore(Generic[DatabaseT]):
     def list_keys(self) -> list[AccessKey]:
         """See `Store.list_keys`."""
         with self._database.read() as db:
-            keys = [_key_decoder.decode(body) for (body,) in db.execute("SELECT body FROM access_key")]
+            keys = [_decode(_key_decoder, body) for (body,) in db.execute("SELECT blob(body) FROM access_key")]
         return sorted(keys, key=lambda key: key.created)
 
     def find_key(self, id: str) -> AccessKey | None:
         """See `Store.find_key`."""
         with self._database.read() as db:
-            row = db.execute("SELECT body FROM access_key WHERE id = ?", (id,)).fetchone()
-        return _key_decoder.decode(row[0]) if row is not None else None
+            row = db.execute("SELECT blob(body) FROM access_key WHERE id = ?", (id,)).fetchone()
+        return _decode(_key_decoder, row[0]) if row is not None else None
 
     def record_access(self, record: AccessRecord) -> AccessRecord:
         """See `Store.record_access`."""
@@ -372,9 +373,9 @@ class SqlStore(Generic[DatabaseT]):
 
     def read_record(self, first: int = 1) -> list[AccessRecord]:
         """See `Store.read_record`."""
-        query = "SELECT body FROM access_record WHERE number >= ? ORDER BY number"
+        query = "SELECT blob(body) FROM access_record WHERE number >= ? ORDER BY number"
         with self._database.read() as db:
-            return [_record_decoder.decode(body) for (body,) in db.execute(query, (first,))]
+            return [_decode(_record_decoder, body) for (body,) in db.execute(query, (first,))]
 
     def check(self) -> StoreState:
         """See `Store.check`."""
@@ -391,3 +392,11 @@ class SqlStore(Generic[DatabaseT]):
     def close(self) -> None:
         """See `Store.close`."""
         self._database.close()
+
+
+def _decode(decoder: msgspec.msgpack.Decoder[T], body: bytes) -> T:
+    """Decodes a key or a line of the record. Raises `StoreError` if its bytes are damaged."""
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+        raise StoreError(f"a key or a line of the record of access is damaged ({exc}): restore a backup") from exc
