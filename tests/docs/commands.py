@@ -37,10 +37,10 @@ exactly.
 Exit codes: 0 the command succeeded, also if there was nothing to compact; 2 an argument is wrong; 3 a file cannot be
 read; 4 the store or the work failed; 130 you interrupted it (everything stored before is kept).
 
-Sessions are kept in a store: the file that `--store` names, else the one that the environment variable `TENFOLD_STORE`
-names, else `tenfold.db` in your data folder. Its path is printed when it is created. `:memory:` keeps nothing. A store
-can hold the sessions of several tenants: `--namespace`, `TENFOLD_NAMESPACE` or the setting `namespace` names the one
-that a command works on.
+Sessions are kept in a store: the file or the [database](store.md#in-postgresql) that `--store` names, else the one that
+the environment variable `TENFOLD_STORE` or the setting `store` names, else `tenfold.db` in your data folder. Its path
+is printed when it is created. `:memory:` keeps nothing. A store can hold the sessions of several tenants:
+`--namespace`, `TENFOLD_NAMESPACE` or the setting `namespace` names the one that a command works on.
 
 A shortened message says how to get the original back only if you ask for it: `compact --recall cli` writes the command
 that prints it.

@@ -23,7 +23,7 @@ from tenfold.apps.gateway.gateway_settings import KEY_VARIABLE, GatewaySettings
 from tenfold.apps.gateway.incoming_request import Entrance
 from tenfold.apps.gateway.live_sessions import LiveSessions
 from tenfold.apps.gateway.relay import KEY_HEADER, Relay
-from tenfold.apps.gateway.request_log import RequestLog
+from tenfold.apps.gateway.request_log import LOG, RequestLog
 from tenfold.apps.gateway.view_route import VIEW_PATH, ViewRoute
 from tenfold.apps.keyring import ACCESS, Access, Keyring, find_given_key
 from tenfold.apps.listening import LOOPBACK_HOSTS, keep_pages_out, send_error
@@ -139,8 +139,9 @@ class _KeyCheck:
             try:
                 opened = await self._open(scope)
                 refusal = await self._find_refusal(opened[ACCESS]) if opened is not None else _NO_KEY
-            except StoreError as exc:
-                opened, refusal = None, (503, f"no key can be looked up: {exc}")
+            except StoreError as exc:  # where the store is, is nobody's business who has no key
+                LOG.warning("no key can be looked up: %s", exc)
+                opened, refusal = None, (503, "no key can be looked up at this moment: try again")
             if opened is None or refusal is not None:
                 await send_error(send, *(refusal or _NO_KEY))
                 return
