@@ -40,6 +40,7 @@ PAGES = (
         "python -m yardstick.bench.meter_replay && python -m yardstick.bench.error_bounds",
     ),
     FigurePage("docs/reading.md", _VIEWS, "make yardstick STAGES=reading"),
+    FigurePage("docs/store.md", ("src/tenfold/store",), "python -m yardstick.bench.stores 100000"),
     FigurePage("docs/yardstick.md", (*_WHOLE, "yardstick/peers", "yardstick/src"), "make peers yardstick"),
 )
 

@@ -95,7 +95,6 @@ def test_flags_come_before_variables_and_these_before_the_table(tmp_path: Path) 
         ("upstrem = 'http://x'", "upstream"),
         ("window = 'big'", "int"),
         ("window = 0", "above 0"),
-        ("host = '0.0.0.0'", "needs a key"),
         ("upstream = 'localhost:8000'", "is no address"),
         ("recall = 'outside'", "recall"),
         ("upstreams = 'http://x'", "upstreams"),

@@ -15,9 +15,11 @@ from typing import Any
 import httpx
 import pytest
 
+from tenfold.apps.gateway.application import Gateway
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.upstreams import Upstreams
 from tenfold.errors import BadInput, UsageError
+from tenfold.store.location import open_store
 from tests.gateway.conversations import PATHS, Talk, post
 from tests.gateway.serving import RawAnswer, RawRequest, RawUpstream, run_gateway, serve_gateway, wait_until
 
@@ -145,10 +147,11 @@ def test_a_full_gateway_says_when_to_come_again(settings: dict[str, Any], query:
 
 
 def test_an_address_that_others_reach_needs_a_key() -> None:
-    for host in ("0.0.0.0", "::", "192.168.1.5", "127.0.0.1.example.org"):  # noqa: S104
-        with pytest.raises(UsageError, match="key"):
-            GatewaySettings(host=host)
-        GatewaySettings(host=host, key=KEY)
+    with closing(open_store(":memory:")) as store:
+        for host in ("0.0.0.0", "::", "192.168.1.5", "127.0.0.1.example.org"):  # noqa: S104
+            with pytest.raises(UsageError, match="key"):
+                Gateway(GatewaySettings(host=host), store)
+            Gateway(GatewaySettings(host=host, key=KEY), store)
 
 
 def test_the_key_comes_in_a_header_or_in_the_path() -> None:

@@ -22,7 +22,11 @@ KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="A key: its name
 
 def register(app: typer.Typer) -> None:
     """Adds the group `keys` and its commands."""
-    group = typer.Typer(no_args_is_help=True, help="Makes and revokes the keys of persons and programs.")
+    group = typer.Typer(
+        no_args_is_help=True,
+        help="Makes and revokes the keys of persons and programs.",
+        epilog="Example: tenfold keys create anna",
+    )
     group.command("create", epilog="Example: tenfold keys create anna --namespace team --expires 90d")(add_key)
     group.command("list", epilog="Example: tenfold keys list")(list_keys)
     group.command("rotate", epilog="Example: tenfold keys rotate anna")(replace_key)

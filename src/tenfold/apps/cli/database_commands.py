@@ -24,7 +24,11 @@ PLACE_HELP = "A store: a file, or postgresql://USER@HOST/DATABASE."
 
 def register(app: typer.Typer) -> None:
     """Adds the group `store` and its commands."""
-    group = typer.Typer(no_args_is_help=True, help="Migrates, copies, backs up and checks a store.")
+    group = typer.Typer(
+        no_args_is_help=True,
+        help="Migrates, copies, backs up and checks a store.",
+        epilog="Example: tenfold store check",
+    )
     for command, example in ((migrate, "--store postgresql://tenfold@db/agents"), (check, "--json")):
         group.command(epilog=f"Example: tenfold store {command.__name__} {example}")(command)
     group.command(epilog="Example: tenfold store copy ~/tenfold.db postgresql://tenfold@db/agents")(copy)
