@@ -271,6 +271,7 @@ def test_a_lookup_sees_the_path_of_its_own_request(store: Store) -> None:
             talk.send(gateway.url)
         sessions = gateway.gateway.sessions
         assert sessions is not None
+        wait_until(lambda: list_sessions(store))  # it is stored after the answer
         (session,) = list_sessions(store)
         wait_until(lambda: len(store.read_heads("default", session)) == 2)
         (fork,) = set(store.read_heads("default", session)) - {"main"}
