@@ -143,7 +143,7 @@ def audit(
         print_note(f"line {broken} of the record is not as it was written, or a line before it is missing", style="red")
         return ExitCode.FAILED
     if verify:
-        show(f"{len(records):,} lines, each as it was written")
+        show(f"{len(records):,} line{'' if len(records) == 1 else 's'}, each as it was written")
     return ExitCode.OK
 
 
