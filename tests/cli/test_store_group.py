@@ -41,12 +41,13 @@ def test_a_database_serves_every_command(
         tenfold.run_ok("purge", row["session"], "--yes")
         assert tenfold.run_ok("sessions", "--json").objects == []
         said = tenfold.run_ok("store", "backup", tmp_path / "x.dump").out
-        assert "pg_dump --format=custom --schema=tenfold" in said
+        assert "PGOPTIONS='-c tenfold.namespace=all' pg_dump --enable-row-security --format=custom" in said
         assert tenfold("salvage", tmp_path / "new.db").code == 2
 
 
 def test_a_file_is_copied_to_a_database_and_back(tenfold: Cli, pi: Path, tmp_path: Path) -> None:
     tenfold.run_ok("compact", pi, "--to", "20%")
+    tenfold.run_ok("keys", "create", "anna")
     back = tmp_path / "back.db"
     with create_database(empty=True) as url:
         said = tenfold.run_ok("store", "copy", tenfold.store, url).out
@@ -58,6 +59,9 @@ def test_a_file_is_copied_to_a_database_and_back(tenfold: Cli, pi: Path, tmp_pat
     shown = [tenfold.run_ok("show", "last", "--store", place).out for place in (tenfold.store, back)]
     assert shown[0] == shown[1]
     tenfold.run_ok("verify", "--store", back)
+    listed = [tenfold.run_ok("keys", "list", "--json", "--store", place).out for place in (tenfold.store, back)]
+    assert "anna" in listed[0]
+    assert listed[0] == listed[1], "a store that asks for keys does so where it is copied to"
 
 
 def test_a_backup_is_a_store_of_that_moment(tenfold: Cli, pi: Path, tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.apps.gateway.application import Gateway
+from tenfold.apps.gateway.gateway_routes import GatewayRoutes
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.server import GatewayThread
+from tenfold.config.settings import load_settings
 from tenfold.errors import UsageError
 from tenfold.store.access import AccessKey, create_key
 from tenfold.store.base import Store
@@ -79,8 +81,16 @@ def test_the_sessions_of_two_keys_are_apart_even_in_one_namespace(store: Store) 
         GatewayThread(Gateway(GatewaySettings(port=0, upstream=upstream.url, window=50_000), store)) as served,
     ):
         for key in keys:
-            make_talk("same").send(served.url, **{"x-tenfold-key": key})
+            assert make_talk("same").send(served.url, **{"x-tenfold-key": key}).status_code == 200
         wait_until(lambda: len(store.list_sessions("team")) == 2)
+        assert len(upstream.requests) == 2
+
+
+def test_a_program_that_the_owner_of_a_store_wraps_needs_no_key(store: Store) -> None:
+    add_key(store, "anna", "north")
+    settings = GatewaySettings(window=50_000)
+    with RawUpstream(ANSWER) as upstream, GatewayRoutes(settings, store, load_settings(environ={})) as routes:
+        assert make_talk("a").send(routes.route_address(upstream.url)).status_code == 200
 
 
 def test_a_revoked_key_ends_while_the_gateway_runs(store: Store) -> None:

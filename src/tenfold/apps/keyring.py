@@ -42,18 +42,21 @@ class Access(Struct, frozen=True):
 
 
 class Keyring:
-    """Looks keys up in a store. `own_key` is the server's, "" without one, and opens `namespace`."""
+    """Looks keys up in a store. `own_key` is the server's, "" without one, and opens `namespace`.
 
-    def __init__(self, store: Store, *, own_key: str, namespace: str) -> None:
-        self._store, self._own_key, self._namespace = store, own_key, namespace
+    Where `is_private`, whoever reaches the server has the store itself, and needs no key of it.
+    """
+
+    def __init__(self, store: Store, *, own_key: str, namespace: str, is_private: bool = False) -> None:
+        self._store, self._own_key, self._namespace, self._is_private = store, own_key, namespace, is_private
         self._lock = threading.Lock()
         self._known: dict[str, tuple[float, AccessKey | None]] = {}
         self._has_keys: tuple[float, bool] = (0.0, False)
 
     def is_key_needed(self) -> bool:
         """Tells whether a request needs a key. Reads the store at times."""
-        if self._own_key:
-            return True
+        if self._own_key or self._is_private:
+            return bool(self._own_key)
         until, has_keys = self._has_keys
         if time.monotonic() >= until:
             try:
@@ -68,7 +71,7 @@ class Keyring:
         """Tells whether `open` can answer for this key from memory."""
         now, parsed = time.monotonic(), parse_key(given)
         if parsed is None:
-            return bool(self._own_key) or now < self._has_keys[0]
+            return bool(self._own_key) or self._is_private or now < self._has_keys[0]
         return now < self._known.get(parsed[0], (0.0, None))[0]
 
     def open(self, given: str) -> Access | None:

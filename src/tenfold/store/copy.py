@@ -51,6 +51,18 @@ def copy_store(
             yield _copy_session(source, target, name, row, chunk_size)
 
 
+def copy_keys(source: Store, target: Store, *, namespace: str | None = None) -> int:
+    """Copies the keys of a namespace (None: all) that the target does not have, and returns how many.
+
+    Without them, a store that asked for a key would be open where it is copied to.
+    """
+    there = {key.id for key in target.list_keys()}
+    new = [key for key in source.list_keys() if key.id not in there and namespace in (None, key.namespace)]
+    for key in new:
+        target.save_key(key)
+    return len(new)
+
+
 def _copy_session(source: Store, target: Store, namespace: str, row: SessionRow, chunk_size: int) -> CopiedSession:
     session = row.info.id
     entries, heads = source.read_entries(namespace, session), source.read_heads(namespace, session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from tenfold.apps.cli.store_access import JsonOption, StoreOption, find_location
 from tenfold.core.text.terminal_safe import sanitize
 from tenfold.errors import UsageError
 from tenfold.store.base import MEMORY_LOCATION, StoreState
-from tenfold.store.copy import copy_store
+from tenfold.store.copy import copy_keys, copy_store
 from tenfold.store.location import describe_location, is_database, migrate_store, open_store
 from tenfold.store.sqlite.store import SqliteStore
 
@@ -55,7 +56,7 @@ def copy(
     namespace: Annotated[str, typer.Option(metavar="NAME", help="Copy one tenant only. Default: all.")] = "",
     json: JsonOption = False,
 ) -> int:
-    """Copies all sessions to another store, of the same or the other kind, and compares every entry.
+    """Copies all sessions and keys to another store, of the same or the other kind, and compares every entry.
 
     A copy that was interrupted goes on where it stopped when it is started again. What the target has already is
     compared and left alone. Sessions that went on in the target are reported, and are not changed.
@@ -65,6 +66,7 @@ def copy(
     migrate_store(target)
     sessions = entries = new = problems = 0
     with closing(open_store(source)) as one, closing(open_store(target)) as other:
+        keys = copy_keys(one, other, namespace=namespace or None)
         for each in copy_store(one, other, namespace=namespace or None):
             sessions, entries, new = sessions + 1, entries + each.entries, new + each.new_entries
             if json:
@@ -75,7 +77,7 @@ def copy(
     if not json:
         show(
             f"{sessions:,} sessions with {entries:,} entries compared, {new:,} of them copied now, "
-            f"{f'{problems:,}' if problems else 'no'} problems"
+            f"{f'{problems:,}' if problems else 'no'} problems" + (f"; {keys:,} keys copied" if keys else "")
         )
     return ExitCode.FAILED if problems else ExitCode.OK
 
@@ -92,9 +94,10 @@ def create_backup(
     location = find_location(store)
     if is_database(location):
         show("a database is backed up by PostgreSQL's own program (the password comes from ~/.pgpass or PGPASSWORD):")
-        show(f"    pg_dump --format=custom --schema=tenfold --file={file} {describe_location(location)}")
+        dump = shlex.join(["--format=custom", "--schema=tenfold", f"--file={file}", describe_location(location)])
+        show(f"    PGOPTIONS='-c tenfold.namespace=all' pg_dump --enable-row-security {dump}")
         show("and restored into an empty database, where btree_gin is there already:")
-        show(f"    pg_restore --dbname=... {file}")
+        show(f"    pg_restore --dbname=... {shlex.quote(str(file))}")
         return
     if location == MEMORY_LOCATION or not Path(location).exists():
         raise UsageError(f"there is no store {location}: name one with --store")

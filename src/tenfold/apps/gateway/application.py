@@ -45,8 +45,13 @@ class Gateway:
     uvicorn.run(gateway.application, port=8787)
     """
 
-    def __init__(self, settings: GatewaySettings, store: Store, config: Config | None = None) -> None:
-        """`config` are the settings of policies; without them they are read as every command reads them."""
+    def __init__(
+        self, settings: GatewaySettings, store: Store, config: Config | None = None, *, is_private: bool = False
+    ) -> None:
+        """`config` are the settings of policies; without them they are read as every command reads them.
+
+        An `is_private` gateway serves one program that its owner started, so it asks for no key of the store.
+        """
         self.settings, self.store, self.log = settings, store, RequestLog()
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(settings.timeout, connect=CONNECT_TIMEOUT, pool=None),
@@ -57,7 +62,7 @@ class Gateway:
         self._entrance = Entrance(settings, self.log)
         self._tenants: dict[str, tuple[LiveSessions, ASGIApp]] = {}
         self.sessions = self._open_tenant(settings.namespace)[0]
-        keyring = Keyring(store, own_key=settings.key, namespace=settings.namespace)
+        keyring = Keyring(store, own_key=settings.key, namespace=settings.namespace, is_private=is_private)
         if settings.host not in LOOPBACK_HOSTS and not keyring.is_key_needed():
             raise UsageError(
                 f"{settings.host} can be reached by others, so a gateway there needs a key: make one with "

@@ -70,6 +70,6 @@ class GatewayRoutes:
 
     def _open(self, upstream: str) -> str:
         if upstream not in self._gateways:
-            gateway = Gateway(replace(self._settings, upstream=upstream), self._store, self._config)
+            gateway = Gateway(replace(self._settings, upstream=upstream), self._store, self._config, is_private=True)
             self._gateways[upstream] = self._stack.enter_context(GatewayThread(gateway))
         return self._gateways[upstream].url

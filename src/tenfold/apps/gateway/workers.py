@@ -1,6 +1,7 @@
 """Runs several gateways on one port, each a process of its own with the same store: `tenfold serve --workers N`.
 
-A worker that dies is started again. Any of them answers any request, since all they know is in the store.
+A worker that dies is started again. Any of them answers any request, since what they
+know of a session is in the store. Only a client that names an earlier response by its id has to come to the same one.
 """
 
 from __future__ import annotations

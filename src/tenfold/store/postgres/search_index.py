@@ -285,7 +285,7 @@ class PostgresIndex:
         """
         self._grown += count
         if self._grown >= self._next_look:
-            db.execute("ANALYZE entry, head, seg, manifest, gram, passage")
+            db.execute("ANALYZE (SKIP_LOCKED) entry, head, seg, manifest, gram, passage")
             (rows,) = db.execute("SELECT reltuples FROM pg_class WHERE oid = 'entry'::regclass").fetchone()
             self._grown, self._next_look = 0, max(_FIRST_LOOK, int(rows) // 5)
 
