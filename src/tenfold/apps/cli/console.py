@@ -65,6 +65,11 @@ def show(text: str = "", *, style: str | None = None) -> None:
     build_console().print(Text(replace_unencodable(text)), style=style)
 
 
+def show_command(command: str) -> None:
+    """Prints a command of the shell on one line, however long, so that it can be copied."""
+    build_console().print(Text(f"    {replace_unencodable(command)}"), soft_wrap=True)
+
+
 def print_note(text: str, *, style: str = "dim") -> None:
     """Prints a line to standard error, so that a pipe gets results only."""
     build_console(stderr=True).print(Text(replace_unencodable(strip_controls(text), sys.stderr)), style=style)

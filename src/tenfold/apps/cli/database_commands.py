@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tenfold.apps.cli.console import print_json, print_note, show
+from tenfold.apps.cli.console import print_json, print_note, show, show_command
 from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.source_files import parse_path
 from tenfold.apps.cli.store_access import JsonOption, StoreOption, find_location
@@ -95,9 +95,9 @@ def create_backup(
     if is_database(location):
         show("a database is backed up by PostgreSQL's own program (the password comes from ~/.pgpass or PGPASSWORD):")
         dump = shlex.join(["--format=custom", "--schema=tenfold", f"--file={file}", describe_location(location)])
-        show(f"    PGOPTIONS='-c tenfold.namespace=all' pg_dump --enable-row-security {dump}")
+        show_command(f"PGOPTIONS='-c tenfold.namespace=all' pg_dump --enable-row-security {dump}")
         show("and restored into an empty database, where btree_gin is there already:")
-        show(f"    pg_restore --dbname=... {shlex.quote(str(file))}")
+        show_command(f"pg_restore --dbname=... {shlex.quote(str(file))}")
         return
     if location == MEMORY_LOCATION or not Path(location).exists():
         raise UsageError(f"there is no store {location}: name one with --store")
