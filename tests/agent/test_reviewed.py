@@ -220,7 +220,7 @@ def test_a_compaction_that_was_prepared_is_not_appended_after_its_abort() -> Non
         made.abort_compaction()
         status = (await task).status
         gate.set()
-        ahead.result()
+        ahead.watch().result()
         return status
 
     assert asyncio.run(abort_compaction()) == "cancelled"  # its threads have ended with the loop

@@ -38,7 +38,7 @@ def test_what_was_prepared_is_enough_for_a_target_by_the_counter() -> None:
     model, told = Waiting(), list[Event]()
     session, window, _ = prepare(model, listeners=(told.append,))
     assert session.compactor.preparation is not None
-    block = session.compactor.preparation.result()[0].entry
+    block = session.compactor.preparation.watch().result()[0].entry
     assert isinstance(block, Block)
     before = session.take_reading(window=window)
     target = (before.estimate - block.tokens_before + block.tokens_after) * 6 // 5

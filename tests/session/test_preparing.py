@@ -79,7 +79,7 @@ def test_the_request_goes_out_while_the_summary_is_still_written() -> None:
     sent = session.before_model(warned, window=window)
     assert len(sent["messages"]) == len(warned["messages"])
     assert session.compactor.preparation is not None
-    assert not session.compactor.preparation.done()
+    assert not session.compactor.preparation.is_done()
     assert get_blocks(session) == []
     model.let.set()
     sent = session.before_model(over, window=window)
@@ -106,7 +106,7 @@ def test_above_the_trigger_no_call_waits_for_it_while_there_is_room() -> None:
     assert asyncio.run(host.before_model(late, window=window))["messages"] == late["messages"]
     assert session.compactor.preparation is not None
     model.let.set()
-    session.compactor.preparation.result(WAIT)
+    session.compactor.preparation.watch().result(WAIT)
     assert len(session.before_model(later, window=window)["messages"]) < len(later["messages"])
     assert (len(get_blocks(session)), len(model.asked)) == (1, 1)
 
@@ -285,7 +285,7 @@ def test_a_jump_over_the_warning_zone_waits_for_no_model(side: str) -> None:
     assert "a summary is being prepared" in session.outcome.reason
     model.let.set()
     assert session.compactor.preparation is not None
-    session.compactor.preparation.result(WAIT)
+    session.compactor.preparation.watch().result(WAIT)
     assert len(send(over)["messages"]) < len(over["messages"])
     assert len(get_blocks(session)) == 1
     assert len(model.asked) == 1
@@ -301,7 +301,7 @@ def test_a_preparation_that_saves_too_little_is_made_anew_and_the_call_does_not_
     first = session.compactor.preparation
     assert first is not None
     model.let.set()
-    first.result(WAIT)
+    first.watch().result(WAIT)
     model.let.clear()
     session.compactor.use_policy(replace(session.policy, trigger=FillTrigger(act_share=0.2, warning_share=0.1)))
     sent = session.before_model(grown, window=window)  # the model has not answered again
@@ -318,6 +318,6 @@ def test_a_model_that_fails_is_not_asked_ahead_of_time_on_every_request() -> Non
         request = build_request(steps)
         session.before_model({**request, "messages": request["messages"][:-1]}, window=window)
         if session.compactor.preparation is not None:
-            session.compactor.preparation.result(WAIT)
+            session.compactor.preparation.watch().result(WAIT)
         session.compact(session.compactor.build_call(window=window))
     assert 1 <= len(model.asked) <= 2

@@ -39,7 +39,7 @@ from tenfold.errors import LostRace, UsageError
 from tenfold.events import CompactionSkip, CompactionStart, CompactionWarning, build_event, build_summary_failure
 from tenfold.models.choose import AUTO, resolve_models
 from tenfold.models.prices import find_rates
-from tenfold.session.concurrency import CompactionLock, PreparedResult, start_thread
+from tenfold.session.concurrency import CompactionLock
 from tenfold.session.conversation import Conversation
 from tenfold.session.drive import (
     COMMIT,
@@ -51,6 +51,7 @@ from tenfold.session.drive import (
     run_engine,
     trace_compaction,
 )
+from tenfold.session.preparation import Preparation, ThreadPreparation
 from tenfold.store.ids import IDS, get_current_time
 
 PolicyProvider = Callable[[], Policy]
@@ -151,7 +152,7 @@ class CompactionRunner:
         self.answerer, self.archive = answerer or Answerer(), archive
         self.lock = CompactionLock()
         self.outcome: Outcome | None = None
-        self.preparation: Future[PreparedResult] | None = None
+        self.preparation: Preparation | None = None
         self._conversation = conversation
         self._completed: tuple[Policy, tuple[str, str], Policy] | None = None
         self._limits: tuple[tuple[object, int, int, int], Limits] | None = None
@@ -435,7 +436,7 @@ class CompactionRunner:
         deferred = self._defer_check(call, preparation)
         if deferred is not None:
             return deferred
-        yield preparation
+        yield preparation.watch()
         yield COMMIT
         return self._adopt_preparation(call, preparation)
 
@@ -512,31 +513,38 @@ class CompactionRunner:
     # -- ahead of time -------------------------------------------------------------------------------------------------
 
     def prepare(self, call: Call, need: Need, answerer: Answerer | None = None) -> bool:
-        """Starts a compaction on a thread if the view needs one just that badly. Tells whether it did.
+        """Starts a compaction ahead of time if the view needs one just that badly. Tells whether it did.
 
         In the warning zone ("warn") it is the next one, so that no call has to wait for it. Where the trigger fires
         ("soft") it is the one that the check of a request would wait for, since much came at once or what was prepared
         no longer fits. Above the hard limit the request waits. Nothing is started unless the policy prepares and a
-        model writes the summaries.
+        model writes the summaries. The answerer's `preparer` has it done by other processes; without one, and where
+        that cannot, it is done on a thread.
         """
         answerer = answerer or self.answerer
-        policy = self.policy
-        if self.preparation is not None or not policy.can_prepare or answerer.model is None or call.window is None:
+        policy, preparer = self.policy, answerer.preparer
+        if self.preparation is not None or not policy.can_prepare or call.window is None:
             return False
         if answerer.before_hooks:  # hooks are asked when the trigger fires, and may want another summary
+            return False
+        if preparer is None and answerer.model is None:
             return False
         reading, limits = self.take_reading_with_limits(call)
         view = self._conversation.view
         if limits.get_need(reading.tokens) != need or view.state.undone:
             return False
-        if explain_pause(view, policy, reading, self._conversation.stamps.now()) or not self._take_lease(answerer):
+        if explain_pause(view, policy, reading, self._conversation.stamps.now()):
             return False
-        to = reading.to_counted(limits.target)
-        effects, view = self.get_effects(replace(call, demand="manual", to=to, has_before_hooks=False), answerer)
-        self.preparation = start_thread(lambda: (run_engine(effects, answerer), view), "tenfold-prepare")
-        return True
+        ahead = replace(call, demand="manual", to=reading.to_counted(limits.target), has_before_hooks=False)
+        if preparer is not None:
+            self.preparation = preparer.prepare(self._conversation, ahead)
+        if self.preparation is None and answerer.model is not None and self._take_lease(answerer):
+            effects, view = self.get_effects(ahead, answerer)
+            work, release = (lambda: (run_engine(effects, answerer), view)), partial(self._drop_lease, self.answerer)
+            self.preparation = ThreadPreparation(work, release)
+        return self.preparation is not None
 
-    def _find_preparation(self, call: Call) -> Future[PreparedResult] | None:
+    def _find_preparation(self, call: Call) -> Preparation | None:
         """Returns the prepared compaction, finished or not, if this call uses it.
 
         A call uses it when the trigger fires or when someone asks for a compaction.
@@ -547,12 +555,12 @@ class CompactionRunner:
             return None
         return self.preparation if self.get_need(call) in ("soft", "hard") else None
 
-    def _defer_check(self, call: Call, preparation: Future[PreparedResult]) -> Outcome | None:
+    def _defer_check(self, call: Call, preparation: Preparation) -> Outcome | None:
         """Returns the Outcome of a check that need not wait for the compaction still being prepared.
 
         Returns None if the request may exceed the hard limit.
         """
-        if preparation.done() or call.demand != "check" or self.can_overflow(call):
+        if preparation.is_done() or call.demand != "check" or self.can_overflow(call):
             return None
         return self._defer(call, "a summary is being prepared")
 
@@ -564,8 +572,9 @@ class CompactionRunner:
         outcome = Outcome("nothing", reason, tokens, tokens, limits.target, policy=self.policy.name)
         return replace(outcome, reading_before=reading, reading_after=reading)
 
-    def _adopt_preparation(self, call: Call, preparation: Future[PreparedResult]) -> Outcome | None:
+    def _adopt_preparation(self, call: Call, preparation: Preparation) -> Outcome | None:
         """Appends the prepared Block and returns its Outcome. Returns None if the Block saves too little."""
+        prepared = preparation.watch()
         if call.to is None:
             reading, limits = self.take_reading_with_limits(call)
             most = limits.soft
@@ -573,11 +582,11 @@ class CompactionRunner:
             reading = self.take_reading(call)
             most = reading.to_provider(call.to)
         self.drop_preparation()
-        exc = preparation.exception()
+        exc = prepared.exception()
         if isinstance(exc, Exception):  # of a user's stage; Ctrl-C and the like are raised below
             self.answerer.report_problem(f"what was prepared ahead raised {type(exc).__name__}: {exc}; it was ignored")
             return None
-        result, view = preparation.result()
+        result, view = prepared.result()
         if isinstance(result.entry, Block):
             saved = result.entry.tokens_before - result.entry.tokens_after
             if reading.tokens - reading.to_provider_part(saved) > most:
@@ -592,8 +601,8 @@ class CompactionRunner:
     def drop_preparation(self) -> None:
         """Forgets what is prepared, if anything. Others may prepare something from now on."""
         if self.preparation is not None:
-            self.preparation = None
-            self._drop_lease(self.answerer)
+            dropped, self.preparation = self.preparation, None
+            dropped.drop()
 
     # -- the result ----------------------------------------------------------------------------------------------------
 

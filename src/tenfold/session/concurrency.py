@@ -19,17 +19,13 @@ from contextvars import ContextVar, copy_context
 from types import TracebackType
 from typing import TypeVar
 
-from tenfold.core.record.ask import EngineResult
 from tenfold.core.text.redaction import redact
-from tenfold.core.view.fold import View
 from tenfold.store.base import Store
 
 T = TypeVar("T")
 _LOG = logging.getLogger("tenfold")
 _HOST_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("tenfold_host_loop", default=None)
 _THREADS: ContextVar[Executor | None] = ContextVar("tenfold_threads", default=None)
-PreparedResult = tuple[EngineResult, View]
-"""The result of a compaction that was prepared ahead, and the view it was planned on."""
 
 
 class CompactionLock:

@@ -32,13 +32,13 @@ from tenfold.events import AfterHook, BeforeHook, CompactionFailure, Event, List
 from tenfold.models.model import AsyncModel, Model
 from tenfold.models.retry import RetryRule
 from tenfold.session.concurrency import (
-    PreparedResult,
     register_host_loop,
     run_uninterrupted,
     start_thread,
     wait_for_result,
     wait_until_done,
 )
+from tenfold.session.preparation import PreparedResult, Preparer
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -64,7 +64,8 @@ class Answerer(Struct, frozen=True):
 
     `after_hooks` are called with each appended Block, `listeners` with every event. Each may be a coroutine function,
     which is awaited on the event loop of an asynchronous caller. A hook or listener that raises is ignored, and
-    `problem_reporter` receives a message (without one, the logger "tenfold" does). `retry_rule` says how long to wait
+    `problem_reporter` receives a message (without one, the logger "tenfold" does). `preparer` has summaries that are
+    written ahead of time written by other processes. `retry_rule` says how long to wait
     before a model call that failed temporarily is repeated.
     """
 
@@ -72,6 +73,7 @@ class Answerer(Struct, frozen=True):
     before_hooks: tuple[BeforeHook, ...] = ()
     after_hooks: tuple[AfterHook, ...] = ()
     listeners: tuple[Listener, ...] = ()
+    preparer: Preparer | None = None
     entry_reader: Callable[[Sequence[int]], Sequence[Entry]] | None = None
     problem_reporter: Callable[[str], None] | None = None
     retry_rule: RetryRule = RetryRule()
