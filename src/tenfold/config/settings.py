@@ -120,8 +120,8 @@ class Config(Struct, frozen=True):
 
     `common` is `[tenfold]`, overridden by the environment. `presets` are the tables under it. `where` names the source,
     and `model_table` the table that says which model writes, "" where that is a variable of the environment.
-    `gateway` is the table `[tenfold.gateway]`, which `tenfold.gateway` reads. `flags` are settings from a command line,
-    which come before everything else.
+    `gateway` and `jobs` are the tables `[tenfold.gateway]` and `[tenfold.jobs]`, which those parts read. `flags` are
+    settings from a command line, which come before everything else.
     """
 
     common: CommonSettings
@@ -129,6 +129,7 @@ class Config(Struct, frozen=True):
     where: str
     model_table: str = "[tenfold]"
     gateway: Mapping[str, TomlValue] = {}
+    jobs: Mapping[str, TomlValue] = {}
     flags: Mapping[str, TomlValue] = {}
 
     def build_policy(self, counter: Counter, name: str = "") -> Policy:
@@ -229,16 +230,17 @@ def load_settings(
     presets = table.pop("presets", {})
     if not isinstance(presets, dict) or not all(isinstance(one, dict) for one in presets.values()):
         raise UsageError(f"[tenfold.presets] in {where} holds tables, one for each preset or named instance")
-    gateway = table.pop("gateway", {})
-    if not isinstance(gateway, dict):
-        raise UsageError(f"[tenfold.gateway] in {where} is a table")
+    apart = {name: table.pop(name, {}) for name in ("gateway", "jobs")}
+    for name, own in apart.items():
+        if not isinstance(own, dict):
+            raise UsageError(f"[tenfold.{name}] in {where} is a table")
     for key in ENVIRONMENT_KEYS:
         text = environ.get(f"TENFOLD_{key.upper()}")
         if text is not None:
             table[key] = _parse_variable(key, text)
     model_table = "" if "TENFOLD_MODEL" in environ else model_table
     common = _convert_common({**table, **flags}, f"[tenfold] in {where}")
-    config = Config(common, presets, where, model_table, gateway, flags)
+    config = Config(common, presets, where, model_table, flags=flags, **apart)
     config.check()
     return config
 

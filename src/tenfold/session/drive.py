@@ -114,7 +114,7 @@ class Answerer(Struct, frozen=True):
             if pause:
                 self.retry_rule.sleep(pause)
             try:
-                pause = calls.send(_call_model(self.model, ask))
+                pause = calls.send(call_model(self.model, ask))
             except StopIteration as stop:
                 answer: Answer = stop.value
                 return answer
@@ -222,7 +222,7 @@ def _build_timeout_answer(ask: SummaryAsk) -> Answer:
     return Answer(error=f"no answer within {ask.timeout:g} s", retryable=True, timed_out=True, spent=spent)
 
 
-def _call_model(model: Model, ask: SummaryAsk) -> Answer:
+def call_model(model: Model, ask: SummaryAsk) -> Answer:
     """Makes one model call. It fails if the model raises or gives no answer in time."""
     future = start_thread(lambda: wait_for_result(model.answer(ask)), "tenfold-ask")
     try:
@@ -237,7 +237,7 @@ def _call_model(model: Model, ask: SummaryAsk) -> Answer:
 
 
 async def _call_model_async(call: AsyncModelCall, ask: SummaryAsk) -> Answer:
-    """Does the same as `_call_model`, for a model call that is a coroutine."""
+    """Does the same as `call_model`, for a model call that is a coroutine."""
     try:
         async with asyncio.timeout(ask.timeout if isfinite(ask.timeout) else None) as clock:
             return _clean_answer(await call(ask))

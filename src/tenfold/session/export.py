@@ -38,8 +38,8 @@ def render_session(
 ) -> RenderedSession:
     """Renders what the model sees, or with `is_original` all messages as they came, byte for byte in their own format.
 
-    `open_view` opens the view of the head that is meant, which the originals of a file do not need. `format` is the session's own if it is empty, else a wire. Raises
-    `UsageError` for a format in which the session cannot be written.
+    `open_view` opens the view of the head that is meant, which the originals of a file do not need. `format` is the
+    session's own if it is empty, else a wire. Raises `UsageError` for a format in which the session cannot be written.
     """
     own = row.info.format
     target, notes = format or own or DEFAULT_WIRE, list[str]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -38,7 +39,7 @@ def register(app: typer.Typer) -> None:
 
 
 def migrate(*, store: StoreOption = None) -> None:
-    """Makes the tables of a store, or brings them to this release's schema. The sessions stay as they are.
+    """Makes the tables of a store and of its jobs, or brings them to this release. The sessions stay as they are.
 
     A file is migrated when it is opened. A database is migrated by this command only, before the first program of the
     new release starts. Two that do it at once do no harm: one waits for the other.
@@ -46,7 +47,18 @@ def migrate(*, store: StoreOption = None) -> None:
     location = find_location(store)
     before, after = migrate_store(location)
     what = f"schema {after} already" if before == after else f"schema {before} -> {after}"
+    if is_database(location):
+        what += f"; jobs: {_migrate_jobs(location)}"
     show(f"{describe_location(location)}: {what}")
+
+
+def _migrate_jobs(location: str) -> str:
+    if find_spec("dbos") is None:
+        return "none, which pip install 'tenfold[jobs]' adds"
+    from tenfold.apps.jobs.database import prepare_jobs  # noqa: PLC0415 - an optional extra, and slow to load
+
+    prepare_jobs(location, migrate=True)
+    return "their tables are there"
 
 
 def copy(

@@ -50,6 +50,8 @@ COMMANDS = {
     "store": _Command("database_commands", _REGISTER, ""),
     "keys": _Command("access_commands", _REGISTER, ""),
     "audit": _Command("access_commands", "audit", "--json"),
+    "jobs": _Command("job_commands", _REGISTER, ""),
+    "worker": _Command("job_commands", "run_worker", ""),
     "salvage": _Command("store_commands", "salvage", "salvaged.db"),
     "undo": _Command("change_commands", "undo", "last"),
     "pin": _Command("change_commands", "pin", "01a2005b-7d4e-7003"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,21 +20,16 @@ from tenfold.apps.cli.store_access import (
     find_location,
     note_access,
     open_cli_store,
-    open_session,
 )
+from tenfold.apps.jobs.expiry import delete_sessions, find_expired
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.errors import StoreError, UsageError
 from tenfold.formats.output_file import draft_output
 from tenfold.store.base import MEMORY_LOCATION, Store
-from tenfold.store.ids import get_current_time
 from tenfold.store.location import describe_location, is_database
-from tenfold.store.lookup import list_heads
-from tenfold.store.retention import ExpiredSession, RetentionRule, choose_expired, find_last_use, parse_age, parse_size
+from tenfold.store.retention import ExpiredSession, RetentionRule, parse_age, parse_size
 from tenfold.store.salvage import salvage_file
 from tenfold.store.sqlite.store import SqliteStore
-
-_IN_USE = 3_600_000_000
-"""Microseconds since its last entry in which a session counts as in use: an hour."""
 
 
 def retention(  # noqa: PLR0913  the options of the command
@@ -69,14 +65,15 @@ def retention(  # noqa: PLR0913  the options of the command
     location = find_location(store)
     before = _get_file_size(location)
     with open_cli_store(store) as place:
-        expired = _choose(place, namespace, rule, before, keeps_pinned=not pinned)
+        expired, kept = find_expired(place, namespace, rule, size=before, keeps_pinned=not pinned)
+        if kept:
+            print_note(f"kept: {kept:,} sessions with pinned messages; --pinned deletes them too")
         if not json:
             _show_expired(expired, dry_run=dry_run)
         if expired and not dry_run:
             confirm(f"delete {len(expired):,} sessions", yes=yes)
-            for each in expired:
-                place.purge(namespace, each.row.info.id, None, now=get_current_time())
-                note_access(place, namespace, "purge", each.row.info.id)
+            note = partial(note_access, place, namespace, "purge")
+            delete_sessions(place, namespace, [each.row.info.id for each in expired], note)
             place.release_space()
     after = _get_file_size(location)
     if json:
@@ -86,27 +83,6 @@ def retention(  # noqa: PLR0913  the options of the command
     elif expired and not dry_run:
         change = f"; the store takes {after:,} bytes instead of {before:,}" if before else ""
         show(f"deleted: {len(expired):,} sessions{change}")
-
-
-def _choose(
-    store: Store, namespace: str, rule: RetentionRule, file_size: int, *, keeps_pinned: bool
-) -> list[ExpiredSession]:
-    rows, sizes, now = store.list_sessions(namespace), store.measure_sessions(namespace), get_current_time()
-    share = max(1.0, file_size / max(1, sum(sizes.values())))
-    sizes = {session: int(size * share) for session, size in sizes.items()}
-    kept = {row.info.id for row in rows if now - (find_last_use(row) or 0) < _IN_USE}
-    while True:
-        expired = choose_expired(rows, sizes, rule, kept=kept, now=now)
-        new = {e.row.info.id for e in expired if keeps_pinned and _has_pins(store, e, namespace)}
-        if not new:
-            return expired
-        print_note(f"kept: {len(new):,} sessions with pinned messages; --pinned deletes them too")
-        kept |= new
-
-
-def _has_pins(store: Store, expired: ExpiredSession, namespace: str) -> bool:
-    heads = list_heads(store, expired.row.info.id, namespace=namespace)
-    return any(open_session(store, expired.row, namespace=namespace, head=head).view.state.pins for head in heads)
 
 
 def _show_expired(expired: list[ExpiredSession], *, dry_run: bool) -> None:
