@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -147,6 +147,14 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     workers: Annotated[
         int, typer.Option(min=1, help="How many processes serve the port. They share the store. Default: 1.")
     ] = 1,
+    jobs: Annotated[
+        bool,
+        typer.Option(
+            "--jobs",
+            help="Have summaries that are needed soon written as durable jobs, by the model of your settings. With a "
+            "file as the store this process does them, with a database `tenfold worker` does.",
+        ),
+    ] = False,
     dry_run: DryRunOption = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
@@ -173,6 +181,7 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
         credential_headers=credential_header,
         namespace=namespace,
         allow_origin=allow_origin,
+        jobs=jobs,
     )
     if dry_run is not None:
         show(dry_runs.describe_dry_run(settings, config, _read_request(dry_run)))
@@ -196,8 +205,13 @@ def _run_server(settings: GatewaySettings, config: Config, store: str | None, wo
     if workers > 1:
         run_workers(WorkerPlan(settings, config, find_location(store), STORE_PATIENCE), workers, announce)
         return
-    with open_cli_store(store, create=True, busy_seconds=STORE_PATIENCE) as place:
-        run_gateway(Gateway(settings, place, config), announce)
+    with open_cli_store(store, create=True, busy_seconds=STORE_PATIENCE) as place, ExitStack() as stack:
+        preparer = None
+        if settings.jobs:
+            from tenfold.apps.jobs.hosting import host_jobs  # noqa: PLC0415 - an optional extra
+
+            preparer = stack.enter_context(host_jobs(place, find_location(store), config, policy=settings.policy))
+        run_gateway(Gateway(settings, place, config, preparer=preparer), announce)
 
 
 def _read_request(path: Path) -> bytes:

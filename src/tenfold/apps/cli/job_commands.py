@@ -60,19 +60,10 @@ def register(app: typer.Typer) -> None:
 
 
 @contextmanager
-def _require_jobs() -> Iterator[None]:
-    """Turns a failed import within the block into a `UsageError` that says what to install."""
-    try:
-        yield
-    except ImportError as exc:
-        raise UsageError(f"jobs need {exc.name}: pip install 'tenfold[jobs]'") from exc
-
-
-@contextmanager
 def _open_queue(store: str | None) -> Iterator[JobQueue]:
-    with _require_jobs():
-        from tenfold.apps.jobs.job_settings import load_job_settings  # noqa: PLC0415 - an optional extra, slow to load
-        from tenfold.apps.jobs.queue import JobQueue  # noqa: PLC0415 - the same
+    from tenfold.apps.jobs.job_settings import load_job_settings  # noqa: PLC0415 - an optional extra, slow to load
+    from tenfold.apps.jobs.queue import JobQueue  # noqa: PLC0415 - the same
+
     settings = load_job_settings(load_settings())
     with JobQueue(find_location(store), max_waiting=settings.max_waiting) as queue:
         yield queue
@@ -93,8 +84,8 @@ def list_jobs(
     json: JsonOption = False,
 ) -> None:
     """Lists jobs: what they are, how they stand, and why they failed."""
-    with _require_jobs():
-        from tenfold.apps.jobs.job import JobState  # noqa: PLC0415 - an optional extra
+    from tenfold.apps.jobs.job import JobState  # noqa: PLC0415 - an optional extra
+
     known: dict[str, JobState] = {name.replace(" ", "-"): name for name in JobState.__args__}  # type: ignore[attr-defined]
     for name in state or ():
         if name not in known:
@@ -188,8 +179,7 @@ def add_compaction(
     namespace: NamespaceOption = "",
 ) -> None:
     """Adds a job that compacts a session. The summary is written by the model of the worker's settings, or by code."""
-    with _require_jobs():
-        from tenfold.apps.jobs.job import CompactJob  # noqa: PLC0415 - an optional extra
+    from tenfold.apps.jobs.job import CompactJob  # noqa: PLC0415 - an optional extra
     from tenfold.core.record.token_reading import Counted  # noqa: PLC0415 - for this command alone
 
     id_, model = _find(store, session, namespace, "")
@@ -208,16 +198,16 @@ def add_export(
     namespace: NamespaceOption = "",
 ) -> None:
     """Adds a job that writes a session to a file. Secrets are not redacted."""
-    with _require_jobs():
-        from tenfold.apps.jobs.job import ExportJob  # noqa: PLC0415 - an optional extra
+    from tenfold.apps.jobs.job import ExportJob  # noqa: PLC0415 - an optional extra
+
     id_, _ = _find(store, session, namespace, "export")
     _add(store, ExportJob(id_, str(file.absolute()), namespace, format=as_, is_original=not view))
 
 
 def add_index(*, store: StoreOption = None) -> None:
     """Adds a job that indexes what no search has seen yet. Workers do this every few minutes by themselves."""
-    with _require_jobs():
-        from tenfold.apps.jobs.job import IndexJob  # noqa: PLC0415 - an optional extra
+    from tenfold.apps.jobs.job import IndexJob  # noqa: PLC0415 - an optional extra
+
     _add(store, IndexJob())
 
 
@@ -227,8 +217,8 @@ def add_retention(
     store: StoreOption = None,
 ) -> None:
     """Adds a job that deletes what [tenfold.jobs.retention] of the worker's settings lets expire, in all namespaces."""
-    with _require_jobs():
-        from tenfold.apps.jobs.job import RetentionJob  # noqa: PLC0415 - an optional extra
+    from tenfold.apps.jobs.job import RetentionJob  # noqa: PLC0415 - an optional extra
+
     _add(store, RetentionJob(dry_run))
 
 
@@ -239,8 +229,8 @@ def add_copy(
     store: StoreOption = None,
 ) -> None:
     """Adds a job that copies the sessions to another store, as `tenfold store copy` does."""
-    with _require_jobs():
-        from tenfold.apps.jobs.job import CopyJob  # noqa: PLC0415 - an optional extra
+    from tenfold.apps.jobs.job import CopyJob  # noqa: PLC0415 - an optional extra
+
     _add(store, CopyJob(target, namespace))
 
 
@@ -249,8 +239,8 @@ def run_worker(*, store: StoreOption = None) -> None:
 
     Start as many as you like, on any machine that reaches the store. If one dies, the others go on with its jobs.
     """
-    with _require_jobs():
-        from tenfold.apps.jobs.worker import Worker  # noqa: PLC0415 - an optional extra, and slow to load
+    from tenfold.apps.jobs.worker import Worker  # noqa: PLC0415 - an optional extra, and slow to load
+
     logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
     location = find_location(store)
     ended = threading.Event()

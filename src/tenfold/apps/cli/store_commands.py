@@ -21,10 +21,10 @@ from tenfold.apps.cli.store_access import (
     note_access,
     open_cli_store,
 )
-from tenfold.apps.jobs.expiry import delete_sessions, find_expired
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.errors import StoreError, UsageError
 from tenfold.formats.output_file import draft_output
+from tenfold.session.expiry import delete_sessions, find_expired
 from tenfold.store.base import MEMORY_LOCATION, Store
 from tenfold.store.location import describe_location, is_database
 from tenfold.store.retention import ExpiredSession, RetentionRule, parse_age, parse_size

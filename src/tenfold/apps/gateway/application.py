@@ -29,6 +29,7 @@ from tenfold.apps.keyring import ACCESS, Access, Keyring, find_given_key
 from tenfold.apps.listening import LOOPBACK_HOSTS, keep_pages_out, send_error
 from tenfold.config.settings import Config, load_settings
 from tenfold.errors import StoreError, UsageError
+from tenfold.session.preparation import Preparer
 from tenfold.store.base import Store
 
 CONNECT_TIMEOUT = 15.0
@@ -46,11 +47,18 @@ class Gateway:
     """
 
     def __init__(
-        self, settings: GatewaySettings, store: Store, config: Config | None = None, *, is_private: bool = False
+        self,
+        settings: GatewaySettings,
+        store: Store,
+        config: Config | None = None,
+        *,
+        is_private: bool = False,
+        preparer: Preparer | None = None,
     ) -> None:
         """`config` are the settings of policies; without them they are read as every command reads them.
 
-        An `is_private` gateway serves one program that its owner started, so it asks for no key of the store.
+        An `is_private` gateway serves one program that its owner started, so it asks for no key of the store. The
+        `preparer` has summaries that are needed soon written by others: see `apps.jobs`.
         """
         self.settings, self.store, self.log = settings, store, RequestLog()
         self._client = httpx.AsyncClient(
@@ -59,7 +67,7 @@ class Gateway:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # one client's cookies are no other's
         )
         self._config = config or load_settings()
-        self._entrance = Entrance(settings, self.log)
+        self._entrance, self._preparer = Entrance(settings, self.log), preparer
         self._tenants: dict[str, tuple[LiveSessions, ASGIApp]] = {}
         self.sessions = self._open_tenant(settings.namespace)[0]
         keyring = Keyring(store, own_key=settings.key, namespace=settings.namespace, is_private=is_private)
@@ -83,7 +91,7 @@ class Gateway:
         """Opens the sessions of a namespace, and what answers requests with them."""
         if namespace not in self._tenants:
             settings = replace(self.settings, namespace=namespace)
-            sessions = LiveSessions(settings, self.store, self._config, self._client)
+            sessions = LiveSessions(settings, self.store, self._config, self._client, self._preparer)
             view = ViewRoute(settings, sessions, self._entrance, self.log)
             relay = Relay(settings, sessions, self._client, self._entrance, self.log)
             routes = [Route(VIEW_PATH, view, methods=["POST"]), Mount("/", relay)]

@@ -59,6 +59,7 @@ class GatewaySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     max_requests: int = 256
     max_tenant_requests: int = 128
     max_sessions: int = 256
+    jobs: bool = False
     timeout: float = 600.0
 
     def __post_init__(self) -> None:

@@ -47,6 +47,8 @@ from tenfold.models.prices import find_rates
 from tenfold.recall.expand import open_path
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.session import Session, SessionAddress
+from tenfold.session.drive import Answerer
+from tenfold.session.preparation import Preparer
 from tenfold.store.base import SessionInfo, Store
 
 FORWARD_SHARE = 0.5
@@ -93,9 +95,17 @@ class PreparedRequest(Struct, frozen=True):
 class LiveSessions:
     """The sessions behind a gateway."""
 
-    def __init__(self, settings: GatewaySettings, store: Store, config: Config, client: httpx.AsyncClient) -> None:
-        """By the `client`, summaries are asked for."""
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        store: Store,
+        config: Config,
+        client: httpx.AsyncClient,
+        preparer: Preparer | None = None,
+    ) -> None:
+        """By the `client`, summaries are asked for, and by the `preparer` those that are needed soon."""
         self._settings, self._config, self._client, self._store = settings, config, client, store
+        self._answerer = Answerer(preparer=None if settings.summary_model == "none" else preparer)
         self.chains, self.heavy = ResponseChains(), HeavyRequests()
         self._windows: OrderedDict[tuple[str, str, str], int] = OrderedDict()
         # A client may name another model in each request.
@@ -356,8 +366,8 @@ class LiveSessions:
     def _open_session(self, address: SessionAddress, model: str, info: SessionInfo | None) -> Session:
         policy = self._find_base_policy(model)
         if info is None:
-            return Session(address, policy, model=model, archive=self._archive)
-        return Session.create(address, policy, model=model, info=info, archive=self._archive)
+            return Session(address, policy, model=model, answerer=self._answerer, archive=self._archive)
+        return Session.create(address, policy, model=model, answerer=self._answerer, info=info, archive=self._archive)
 
     def _use_call(self, lane: Lane, call: UpstreamCall) -> None:
         """Has a lane's summaries written by the way in which the client reached its model just now."""

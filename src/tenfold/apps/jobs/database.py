@@ -13,17 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+from dbos import DBOS, error
+from sqlalchemy.dialects import postgresql, sqlite
+
 from tenfold.errors import StoreError, UsageError
 from tenfold.formats.output_file import PRIVATE_MODE
 from tenfold.store.base import MEMORY_LOCATION
 from tenfold.store.location import describe_location, is_database
-
-try:
-    import sqlalchemy as sa
-    from dbos import DBOS, error
-    from sqlalchemy.dialects import postgresql, sqlite
-except ImportError as exc:
-    raise UsageError(f"jobs need {exc.name}: pip install 'tenfold[jobs]'") from exc
 
 SCHEMA = "tenfold_jobs"
 APPLICATION = "tenfold"

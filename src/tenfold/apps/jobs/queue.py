@@ -56,7 +56,11 @@ class JobQueue:
                 application_name=APPLICATION,
                 retry_connection_errors=False,
             )
-            self._client.list_workflows(limit=1)
+            try:
+                self._client.list_workflows(limit=1)
+            except BaseException:
+                self._client.destroy()
+                raise
 
     def __enter__(self) -> Self:
         return self

@@ -30,7 +30,6 @@ from tenfold.apps.jobs.database import (
     explain_failure,
     prepare_jobs,
 )
-from tenfold.apps.jobs.expiry import delete_sessions, find_expired
 from tenfold.apps.jobs.job import KINDS, CompactJob, CopyJob, ExportJob, IndexJob, Job, RetentionJob
 from tenfold.apps.jobs.job_settings import JobSettings, load_job_settings
 from tenfold.apps.jobs.queue import JobQueue
@@ -43,6 +42,7 @@ from tenfold.models.model import Model
 from tenfold.session import SessionAddress, Stamps
 from tenfold.session.conversation import Conversation
 from tenfold.session.drive import trace_span
+from tenfold.session.expiry import delete_sessions, find_expired
 from tenfold.session.export import render_session
 from tenfold.store.access import AccessRecord
 from tenfold.store.base import Store
