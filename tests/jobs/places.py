@@ -27,6 +27,7 @@ KINDS = ("sqlite", "postgres")
 MODEL = "openai:gpt-4o-mini"
 SUMMARY = "## Goal\nAll files are read.\n\n## Done\nThe files were read one by one."
 WAIT = 60.0
+_READY = "does the jobs;"
 
 
 @contextmanager
@@ -110,12 +111,13 @@ class WorkerProgram:
         self._log.close()
 
     def start(self) -> None:
-        """Starts it."""
+        """Starts it. It may not do jobs yet."""
+        self._seen = self.read_log().count(_READY)
         self._process = subprocess.Popen(self._command, stdout=self._log, stderr=self._log, env=dict(self._environment))
 
     def wait_until_ready(self) -> None:
         """Waits until it does jobs."""
-        wait_until(lambda: "does the jobs;" in self.read_log() or self._process.poll() is not None)
+        wait_until(lambda: self.read_log().count(_READY) > self._seen or self._process.poll() is not None)
         assert self._process.poll() is None, self.read_log()
 
     def kill(self) -> None:

@@ -239,10 +239,6 @@ def run_worker(*, store: StoreOption = None) -> None:
 
     Start as many as you like, on any machine that reaches the store. If one dies, the others go on with its jobs.
     """
-    from tenfold.apps.jobs.worker import Worker  # noqa: PLC0415 - an optional extra, and slow to load
-
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
-    location = find_location(store)
     ended = threading.Event()
 
     def end(_: int, __: FrameType | None) -> None:
@@ -250,6 +246,11 @@ def run_worker(*, store: StoreOption = None) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
+    from tenfold.apps.jobs.worker import Worker  # noqa: PLC0415 - an optional extra, and slow to load
+
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT, stream=sys.stderr)
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each call of a model
+    location = find_location(store)
     with open_cli_store(store, create=True) as place, Worker(place, location, load_settings()) as worker:
         print_note(f"worker {worker.id} does the jobs; `tenfold jobs list` shows them")
         while not ended.wait(1.0):

@@ -54,9 +54,9 @@ from tenfold.store.lookup import find_session
 LOG = logging.getLogger("tenfold.jobs")
 APPLICATION_VERSION = "1"
 """Which order of steps the jobs have. Workers of another version leave a job alone that has begun."""
-BEAT_SECONDS = 2.0
+BEAT_SECONDS = 1.0
 """How often a worker says that it lives, and looks for the jobs of those that do not."""
-LIFE_SECONDS = 10.0
+LIFE_SECONDS = 8.0
 """For how long a worker is taken to live after it last said so."""
 MOST_TRIES = 10
 """After how many workers' deaths a job is given up: it may be what kills them."""
