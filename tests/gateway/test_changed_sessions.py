@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tenfold.apps.cli.main import run
+from tenfold.core.record.entry import get_message
 from tenfold.store.location import open_store
 from tests.designs.hosts import HOSTS
 from tests.gateway.conversations import KINDS, Talk, list_sessions
@@ -90,3 +92,31 @@ def test_an_undo_reaches_the_branch_on_which_the_client_goes_on(
     assert run(["show", "last", "--store", str(file), "--all", "--json"]) == 0
     assert "No, look at these parts." in json.dumps(json.loads(capsys.readouterr().out.splitlines()[-1]))
     store.close()
+
+
+def test_a_purge_by_another_process_is_heeded_by_the_next_request(tmp_path: Path) -> None:
+    """A gateway that sent a summary with a text in it sends it no more once the text was purged elsewhere."""
+    file = tmp_path / "store.db"
+    talk = Talk("chat")
+    with closing(open_store(file)) as store, run_gateway(store=store, window=16_000) as (upstream, gateway):
+        talk.add_user("The customer is Quentin Zumbro-Ackerley.")
+        talk.add_answer("Noted.")
+        talk.add_user("Look at all parts.")
+        while not any(b"tenfold-summary" in got.body for got in upstream.requests):
+            talk.add_steps(1, 100)
+            talk.send(gateway.url)
+        talk.add_steps(1, 100)
+        talk.send(gateway.url)
+        assert "Zumbro-Ackerley" in get_summary(upstream.requests[-1].body)
+        (session,) = list_sessions(store)
+        said = next(e for e in store.read_entries("default", session) if "Zumbro-Ackerley" in str(get_message(e)))
+        assert run(["purge", said.id, "--yes", "--store", str(file)]) == 0
+        talk.add_steps(1, 100)
+        talk.send(gateway.url)
+        sent = upstream.requests[-1].body
+    assert "Zumbro-Ackerley" not in get_summary(sent)
+
+
+def get_summary(body: bytes) -> str:
+    """The summary in a request."""
+    return body.decode().partition("<tenfold-summary")[2].partition("</tenfold-summary")[0]

@@ -93,3 +93,20 @@ def test_messages_can_still_be_appended(stores: tuple[SqliteStore, SqliteStore])
     other.purge(NS, "s", first, now=1)
     assert session.append(Message("user", (Text("Go on."),), "human"))
     assert b"heliotrope" not in read_everything(other)
+
+
+def test_a_host_that_goes_on_sending_it_does_not_bring_it_back(stores: tuple[SqliteStore, SqliteStore]) -> None:
+    """The same session object, and one that is opened anew, take the purged message for the one that stood there."""
+    mine, other = stores
+    session = open_session(mine)
+    history: list[dict[str, str]] = [{"role": "user", "content": "The heliotrope key is under the mat."}]
+    history += [{"role": "assistant", "content": "Noted."}, {"role": "user", "content": "Go on."}]
+    session.before_model({"model": "gpt-4o", "messages": history})
+    first = session.view.path.get_entry(0).id
+    other.purge(NS, "s", first, now=1)
+    for each in (session, Session(SessionAddress(other, "s"), "tenfold")):
+        history += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "And on."}]
+        assert each.before_model({"model": "gpt-4o", "messages": history})["messages"] == history
+        assert b"heliotrope" not in read_everything(other)
+        assert len(other.read_entries(NS, "s")) == len(history), "nothing was taken for a rewrite"
+    assert other.verify(NS) == []

@@ -241,6 +241,16 @@ class Conversation:
             self._read_on()
             return self.view
 
+    def is_current(self) -> bool:
+        """Tells whether the head is where it is here, and nothing of the session was purged since. It reads the store.
+
+        Raises `NotFoundError` if the whole session was purged.
+        """
+        with self.lock:
+            address, leaf, purges = self.address, self.leaf, self.view.path.purges
+        state = address.store.open(address.namespace, address.session, address.head, after=leaf)
+        return (state.leaf, state.purges) == (leaf, purges)
+
     def catch_up(self) -> None:
         """Refreshes, unless the session went back or elsewhere and is yet to append there."""
         with self.lock:
@@ -478,7 +488,7 @@ class Conversation:
                 head=address.head,
                 snapshot=self.view.to_snapshot(encode_calibration(self.calibration)) if changed else None,
                 counts={self.counter.name: self._count_tokens(entries, view.length)},
-                purges=path.purges if any(isinstance(e, Block | BranchSummary) for e in entries) else None,
+                purges=path.purges,
             )
         except BaseException:
             while path.length > view.length:

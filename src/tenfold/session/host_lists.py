@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.core.record.block import Block
-from tenfold.core.record.entry import Pin, Setting, get_message, is_rule_setting
+from tenfold.core.record.entry import Pin, Setting, Tombstone, get_message, is_rule_setting
 from tenfold.core.record.message import Message, get_call_ids, get_text
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
@@ -215,7 +215,9 @@ def _match_raw_history(keys: list[bytes], path: Path, get_key: KeyLookup) -> His
             message = get_message(entry)
             if message is None:
                 continue
-            if len(known) == len(keys) or get_key(at, message) != keys[len(known)]:
+            if len(known) == len(keys) or (
+                get_key(at, message) != keys[len(known)] and not isinstance(entry, Tombstone)
+            ):
                 return HistoryMatch(len(known), last, tuple(known))
             known.append(build_original_key(at))
             last = at
@@ -232,7 +234,8 @@ def _match_view(keys: list[bytes], view: View, get_key: KeyLookup, *, later_path
             fingerprint = (
                 get_key(each.position, each.message) if each.is_original else fingerprint_message(each.message)
             )
-            if keys[len(known) + equal_count : len(known) + equal_count + 1] != [fingerprint]:
+            there = keys[len(known) + equal_count : len(known) + equal_count + 1]
+            if there != [fingerprint] and not (there and each.is_original and _is_purged(view.path, each.position)):
                 break
             equal_count += 1
         if equal_count < len(shown):
@@ -250,6 +253,11 @@ def _match_view(keys: list[bytes], view: View, get_key: KeyLookup, *, later_path
             known.append(build_original_key(at))
             position = at
     return HistoryMatch(len(known), position, tuple(known))
+
+
+def _is_purged(path: Path, position: int) -> bool:
+    """Tells whether a message was purged. Hosts go on sending it, and it must not come back as a new one."""
+    return isinstance(path.get_entry(position), Tombstone)
 
 
 def _group_visible_messages(view: View) -> list[tuple[tuple[VisibleMessage, ...], int, bool]]:

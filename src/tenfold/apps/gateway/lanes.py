@@ -286,8 +286,7 @@ class Lane:
 
     def _refresh_moved(self) -> None:
         session = self.session.session
-        address = session.address
-        if address.store.read_heads(address.namespace, address.session).get(address.head) != session.leaf:
+        if not session.conversation.is_current():
             session.refresh()
 
     def note_synced(self, request: ModelRequest) -> None:

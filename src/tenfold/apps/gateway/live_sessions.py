@@ -218,10 +218,7 @@ class LiveSessions:
         """
         session = lane.session.session
         sent = last.extend(request, session) if last.window == window else None
-        if sent is None:
-            return None
-        heads = self._store.read_heads(self._settings.namespace, lane.id)
-        return sent if heads.get(session.address.head) == session.leaf else None
+        return sent if sent is not None and session.conversation.is_current() else None
 
     async def prepare_again(self, prepared: PreparedRequest, limit: int | None) -> PreparedRequest | str:
         """Compacts a request that the provider refused as too long. Returns why if that does not make it shorter.
