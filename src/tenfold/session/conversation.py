@@ -30,17 +30,7 @@ from tenfold.core.meter.estimators import (
 )
 from tenfold.core.meter.reading import RunningTotal, TokenCache
 from tenfold.core.record.block import Block, BlockPart, KeptOriginal, RangeRef, Run
-from tenfold.core.record.entry import (
-    BranchSummary,
-    CustomEntry,
-    Entry,
-    MessageEntry,
-    Pin,
-    Retraction,
-    Setting,
-    Usage,
-    get_message,
-)
+from tenfold.core.record.entry import CustomEntry, Entry, MessageEntry, Pin, Retraction, Setting, Usage, get_message
 from tenfold.core.record.fact import Fact, Rule
 from tenfold.core.record.message import Message, NativeBytes, get_text
 from tenfold.core.record.token_reading import NO_TOKENS, Counted

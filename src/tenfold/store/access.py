@@ -28,7 +28,8 @@ class AccessKey(Struct, frozen=True):
     """A key as it is stored. Times are in microseconds UTC; 0 is never.
 
     It sees one namespace. With `is_read_only` nothing can be written with it. `max_requests` run at a time, and
-    requests are refused while its namespace takes more than `max_bytes`; 0 sets no limit. `digest` is the SHA-256 of
+    requests are refused while its namespace takes more than `max_bytes`, and jobs while `max_jobs` of its namespace
+    wait; 0 sets no limit. `digest` is the SHA-256 of
     the key's secret part, which is random and 32 bytes long, so that nothing slower is needed.
     """
 
@@ -42,6 +43,7 @@ class AccessKey(Struct, frozen=True):
     revoked: int = 0
     max_requests: int = 0
     max_bytes: int = 0
+    max_jobs: int = 0
 
     def is_valid(self, now: int) -> bool:
         """Tells whether the key may be used at this time."""

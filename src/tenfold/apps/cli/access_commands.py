@@ -44,6 +44,7 @@ def add_key(  # noqa: PLR0913 - the options of the command
     max_bytes: Annotated[
         str | None, typer.Option(metavar="SIZE", help="No request while its namespace takes more: 2GB, 500MB.")
     ] = None,
+    max_jobs: Annotated[int, typer.Option(min=0, help="How many jobs of its namespace may wait. 0: no limit.")] = 0,
     store: StoreOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -59,6 +60,7 @@ def add_key(  # noqa: PLR0913 - the options of the command
         expires=now + parse_age(expires) * 1_000_000 if expires is not None else 0,
         max_requests=max_requests,
         max_bytes=parse_size(max_bytes) if max_bytes is not None else 0,
+        max_jobs=max_jobs,
     )
     with open_cli_store(store, create=True) as place:
         if any(each.name == name and each.is_valid(now) for each in place.list_keys()):

@@ -14,9 +14,11 @@ from tenfold.apps.cli.store_access import (
     NamespaceOption,
     SessionArgument,
     StoreOption,
+    find_location,
     note_access,
     open_cli_store,
     open_session,
+    purge_jobs,
 )
 from tenfold.apps.cli.view_commands import get_live_blocks, render_block_sizes
 from tenfold.compaction.facts.ledger import Instruction
@@ -137,6 +139,7 @@ def purge(
         exports = find_exports(place, namespace, session, place.locate(namespace, entry).entry if entry else None)
         count = place.purge(namespace, session, entry, now=get_current_time())
         note_access(place, namespace, "purge", entry or session)
+    purge_jobs(find_location(store), namespace, [session])
     deleted = [each.path for each in exports if delete_exports and each.is_unchanged]
     for path in deleted:
         path.unlink()

@@ -206,12 +206,12 @@ def _run_server(settings: GatewaySettings, config: Config, store: str | None, wo
         run_workers(WorkerPlan(settings, config, find_location(store), STORE_PATIENCE), workers, announce)
         return
     with open_cli_store(store, create=True, busy_seconds=STORE_PATIENCE) as place, ExitStack() as stack:
-        preparer = None
+        jobs = None
         if settings.jobs:
             from tenfold.apps.jobs.hosting import host_jobs  # noqa: PLC0415 - an optional extra
 
-            preparer = stack.enter_context(host_jobs(place, find_location(store), config, policy=settings.policy))
-        run_gateway(Gateway(settings, place, config, preparer=preparer), announce)
+            jobs = stack.enter_context(host_jobs(place, find_location(store), config, policy=settings.policy))
+        run_gateway(Gateway(settings, place, config, jobs=jobs), announce)
 
 
 def _read_request(path: Path) -> bytes:

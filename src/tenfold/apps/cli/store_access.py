@@ -6,8 +6,9 @@ The providers' clients are an extra and slow to load. They are imported here, an
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -227,6 +228,19 @@ def note_access(store: Store, namespace: str, action: str, target: str) -> None:
     if store.list_keys():
         actor, source = getpass.getuser(), "command"
         store.record_access(AccessRecord(0, get_current_time(), actor, source, action, namespace, target))
+
+
+def purge_jobs(location: str, namespace: str, sessions: Iterable[str]) -> None:
+    """Deletes the durable jobs of sessions with what they hold of their texts, if the store has any."""
+    if find_spec("dbos") is None:
+        return
+    from tenfold.apps.jobs.database import has_jobs  # noqa: PLC0415 - an optional extra, and slow to load
+    from tenfold.apps.jobs.queue import JobQueue  # noqa: PLC0415 - the same
+
+    if has_jobs(location):
+        with JobQueue(location) as queue:
+            for session in sessions:
+                queue.purge(namespace, session)
 
 
 def open_session(  # noqa: PLR0913 - all but the first two have a usual value

@@ -20,6 +20,7 @@ from tenfold.apps.cli.store_access import (
     find_location,
     note_access,
     open_cli_store,
+    purge_jobs,
 )
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.errors import StoreError, UsageError
@@ -75,6 +76,7 @@ def retention(  # noqa: PLR0913  the options of the command
             note = partial(note_access, place, namespace, "purge")
             delete_sessions(place, namespace, [each.row.info.id for each in expired], note)
             place.release_space()
+            purge_jobs(location, namespace, [each.row.info.id for each in expired])
     after = _get_file_size(location)
     if json:
         for each in expired:

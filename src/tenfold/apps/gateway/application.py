@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from time import monotonic
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import httpx
@@ -15,12 +16,13 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Mount, Route, Router
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenfold import __version__
 from tenfold.apps.gateway.gateway_settings import KEY_VARIABLE, GatewaySettings
 from tenfold.apps.gateway.incoming_request import Entrance
+from tenfold.apps.gateway.jobs_route import JOBS_PATH, JobsRoute
 from tenfold.apps.gateway.live_sessions import LiveSessions
 from tenfold.apps.gateway.relay import KEY_HEADER, Relay
 from tenfold.apps.gateway.request_log import LOG, RequestLog
@@ -29,8 +31,10 @@ from tenfold.apps.keyring import ACCESS, Access, Keyring, find_given_key
 from tenfold.apps.listening import LOOPBACK_HOSTS, keep_pages_out, send_error
 from tenfold.config.settings import Config, load_settings
 from tenfold.errors import StoreError, UsageError
-from tenfold.session.preparation import Preparer
 from tenfold.store.base import Store
+
+if TYPE_CHECKING:
+    from tenfold.apps.jobs.hosting import HostedJobs
 
 CONNECT_TIMEOUT = 15.0
 MEASURE_SECONDS = 60.0
@@ -53,12 +57,12 @@ class Gateway:
         config: Config | None = None,
         *,
         is_private: bool = False,
-        preparer: Preparer | None = None,
+        jobs: HostedJobs | None = None,
     ) -> None:
         """`config` are the settings of policies; without them they are read as every command reads them.
 
-        An `is_private` gateway serves one program that its owner started, so it asks for no key of the store. The
-        `preparer` has summaries that are needed soon written by others: see `apps.jobs`.
+        An `is_private` gateway serves one program that its owner started, so it asks for no key of the store. With
+        `jobs`, summaries that are needed soon are jobs, and clients may add some.
         """
         self.settings, self.store, self.log = settings, store, RequestLog()
         self._client = httpx.AsyncClient(
@@ -67,7 +71,7 @@ class Gateway:
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # one client's cookies are no other's
         )
         self._config = config or load_settings()
-        self._entrance, self._preparer = Entrance(settings, self.log), preparer
+        self._entrance, self._jobs = Entrance(settings, self.log), jobs
         self._tenants: dict[str, tuple[LiveSessions, ASGIApp]] = {}
         self.sessions = self._open_tenant(settings.namespace)[0]
         keyring = Keyring(store, own_key=settings.key, namespace=settings.namespace, is_private=is_private)
@@ -91,10 +95,16 @@ class Gateway:
         """Opens the sessions of a namespace, and what answers requests with them."""
         if namespace not in self._tenants:
             settings = replace(self.settings, namespace=namespace)
-            sessions = LiveSessions(settings, self.store, self._config, self._client, self._preparer)
+            preparer = self._jobs.preparer if self._jobs is not None else None
+            sessions = LiveSessions(settings, self.store, self._config, self._client, preparer)
             view = ViewRoute(settings, sessions, self._entrance, self.log)
             relay = Relay(settings, sessions, self._client, self._entrance, self.log)
-            routes = [Route(VIEW_PATH, view, methods=["POST"]), Mount("/", relay)]
+            routes: list[BaseRoute] = [Route(VIEW_PATH, view, methods=["POST"])]
+            if self._jobs is not None:
+                answer_jobs = JobsRoute(namespace, self.store, self._jobs.queue, self._entrance)
+                routes.append(Route(JOBS_PATH, answer_jobs, methods=["GET", "POST"]))
+                routes.append(Route(f"{JOBS_PATH}/{{id}}", answer_jobs, methods=["GET"]))
+            routes.append(Mount("/", relay))
             self._tenants[namespace] = sessions, Router(routes)
         return self._tenants[namespace]
 

@@ -48,14 +48,14 @@ class WorkerPlan(Struct, frozen=True):
             self.location, redact_at_rest=self.config.common.redact_at_rest, busy_seconds=self.busy_seconds
         )
         atexit.register(store.close)
-        preparer = None
+        jobs = None
         if self.settings.jobs:
             from tenfold.apps.jobs.hosting import host_jobs  # noqa: PLC0415 - an optional extra
 
-            jobs = ExitStack()
-            preparer = jobs.enter_context(host_jobs(store, self.location, self.config, policy=self.settings.policy))
-            atexit.register(jobs.close)
-        return Gateway(self.settings, store, self.config, preparer=preparer).application
+            stack = ExitStack()
+            jobs = stack.enter_context(host_jobs(store, self.location, self.config, policy=self.settings.policy))
+            atexit.register(stack.close)
+        return Gateway(self.settings, store, self.config, jobs=jobs).application
 
 
 def run_workers(plan: WorkerPlan, count: int, announce: Callable[[str], None]) -> None:

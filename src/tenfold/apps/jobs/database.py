@@ -72,6 +72,18 @@ def prepare_jobs(location: str, *, migrate: bool) -> str:
     return url
 
 
+def has_jobs(location: str) -> bool:
+    """Tells whether a store has ever had jobs. Nothing is made for it."""
+    if location == MEMORY_LOCATION:
+        return False
+    if not is_database(location):
+        return find_jobs_file(location).exists()
+    with explain_failure(location), _connect(find_jobs_url(location)) as db:
+        return (
+            db.execute(sa.text("SELECT to_regclass(:name)"), {"name": f"{SCHEMA}.workflow_status"}).scalar() is not None
+        )
+
+
 @contextmanager
 def explain_failure(location: str) -> Iterator[None]:
     """Turns what a database says about the jobs into a `JobError` with the next step."""
