@@ -22,11 +22,13 @@ from tenfold.apps.jobs.queue import JobQueue, QueueFull
 from tenfold.apps.jobs.worker import Worker
 from tenfold.config.settings import DEFAULT_CONFIG, Config, load_settings
 from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import ModelCost
 from tenfold.core.record.token_reading import Counted
 from tenfold.errors import NotFoundError, UnusableModel, UsageError
 from tenfold.models.model import Model
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
+from tenfold.store.ids import get_current_time
 from tests.jobs.places import KINDS, MODEL, SUMMARY, add_session, create_place, open_place, wait_for_jobs
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
@@ -105,6 +107,20 @@ def test_a_failing_model_is_asked_again_when_its_provider_says(kind: str, tmp_pa
     assert row.result.startswith("compacted: ")
     first, second = model.times
     assert second - first >= 0.4
+
+
+def test_the_lease_of_a_worker_that_died_does_not_outlive_its_job(kind: str, tmp_path: Path) -> None:
+    """It died after the answer was stored: whoever goes on asks no model, and leaves no lease behind."""
+    with create_place(kind, tmp_path) as location, open_place(location) as store:
+        add_session(store, "one")
+        with JobQueue(location) as queue:
+            first = queue.add(CompactJob("one", to=TARGET))
+        now = get_current_time()
+        assert store.take_lease(DEFAULT_NAMESPACE, "one", "main", first, now=now, until=now + 10**9)
+        model = Writer(Answer(error="HTTP 400: no", spent=ModelCost(calls=1)))
+        with run_worker(store, location, model) as queue:
+            wait_for_jobs(queue, first)
+        assert store.take_lease(DEFAULT_NAMESPACE, "one", "main", "another", now=now, until=now + 10**9)
 
 
 def test_a_job_that_fails_is_seen_and_done_again(kind: str, tmp_path: Path) -> None:

@@ -87,9 +87,7 @@ class JobsRoute(Struct, frozen=True):
         row = find_session(self.store, asked.session, namespace=self.namespace)
         key = access.key if access is not None else None
         if key is not None and key.max_jobs and self.queue.count_waiting(self.namespace) >= key.max_jobs:
-            raise NotTaken(
-                429, f"{key.max_jobs} jobs of {self.namespace} wait: the key of {key.name} allows no more"
-            )
+            raise NotTaken(429, f"{key.max_jobs} jobs of {self.namespace} wait: the key of {key.name} allows no more")
         job = CompactJob(row.info.id, self.namespace, to=Counted(asked.to), focus=asked.focus, model=row.info.model)
         try:
             return {"job": self.queue.add(job)}

@@ -36,6 +36,7 @@ ModelFinder = Callable[[Sequence[str]], Model]
 """Opens the models that write summaries, the first one and its fallbacks. Raises `UsageError` where it cannot."""
 JOB_RETRIES = RetryRule(max_pause=3_600.0)
 """A job waits as long as the provider says, up to an hour."""
+_BUSY = "another process is compacting this session"
 _IDS = 16
 """Ids that are drawn at the beginning of a job: a Block takes one, and an Attempt."""
 
@@ -94,11 +95,13 @@ def run_compaction(
         has_before_hooks=False,
     )
     effects, view = compactor.get_effects(call, by_code=by_code)
-    writer = _StoredAnswers(session, id, steps)
-    result = _drive(effects, writer.answer)
+    writer = _StoredAnswers(session, id, steps, can_wait=job.appends)
+    try:
+        result = _drive(effects, writer.answer)
+    finally:
+        writer.release()
     if by_code:
         result = replace(result, outcome=replace(result.outcome, notes=(*result.outcome.notes, by_code)))
-    writer.release()
     if not job.appends:
         entry = b64encode(encode_entry(result.entry)).decode() if result.entry is not None else ""
         return JobResult(_describe(result.outcome), result.outcome, begun["leaf"], entry)
@@ -146,10 +149,9 @@ def _drive(effects: Effects, answer: Callable[[Ask], Answer]) -> EngineResult:
 class _StoredAnswers:
     """Answers Asks. What a model has written is stored, so that it is not asked for it twice."""
 
-    def __init__(self, session: Session, id: str, steps: Steps) -> None:
-        self._compactor, self._address, self._id, self._steps = session.compactor, session.address, id, steps
+    def __init__(self, session: Session, id: str, steps: Steps, *, can_wait: bool) -> None:
+        self._address, self._id, self._steps, self._can_wait = session.address, id, steps, can_wait
         self._answerer = session.compactor.get_redo_answerer()
-        self._has_lease = False
 
     def answer(self, ask: Ask) -> Answer:
         if not isinstance(ask, SummaryAsk):
@@ -174,22 +176,24 @@ class _StoredAnswers:
 
     def _call(self, ask: SummaryAsk) -> Any:  # noqa: ANN401 - an Answer as JSON
         model = self._answerer.model
-        if model is None or not self._take_lease():
-            return msgspec.to_builtins(Answer(error="another process is compacting this session"))
-        return msgspec.to_builtins(call_model(model, ask))
+        if model is None:
+            return msgspec.to_builtins(Answer(error="no model is configured"))
+        if self._take_lease():
+            return msgspec.to_builtins(call_model(model, ask))
+        if not self._can_wait:  # whatever the other one writes, this is not needed any more
+            raise TenfoldError(_BUSY)
+        return msgspec.to_builtins(Answer(error=_BUSY, retryable=True, retry_after=LEASE_SECONDS / 2))
 
     def _take_lease(self) -> bool:
         """Takes the lease for the job, whichever worker does it."""
         address, now = self._address, get_current_time()
         names = (address.namespace, address.session, address.head, self._id)
-        self._has_lease = address.store.take_lease(*names, now=now, until=now + LEASE_SECONDS * 1_000_000)
-        return self._has_lease
+        return address.store.take_lease(*names, now=now, until=now + LEASE_SECONDS * 1_000_000)
 
     def release(self) -> None:
-        """Gives the lease back."""
+        """Gives the lease back, also one that a worker took which died since."""
         address = self._address
-        if self._has_lease:
-            address.store.drop_lease(address.namespace, address.session, address.head, self._id)
+        address.store.drop_lease(address.namespace, address.session, address.head, self._id)
 
 
 def _append(job: CompactJob, store: Store, config: Config, result: EngineResult, view: View, call: Call) -> Outcome:
