@@ -7,14 +7,16 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from msgspec.structs import replace
 
+from tenfold.apps.jobs.compaction import run_compaction
 from tenfold.apps.jobs.database import SCHEMA, JobError, find_jobs_file
 from tenfold.apps.jobs.job import CompactJob, CopyJob, ExportJob, IndexJob, RetentionJob
 from tenfold.apps.jobs.job_settings import JobSettings, NamespaceRetention, RetentionSettings, load_job_settings
@@ -22,7 +24,6 @@ from tenfold.apps.jobs.queue import JobQueue, QueueFull
 from tenfold.apps.jobs.worker import Worker
 from tenfold.config.settings import DEFAULT_CONFIG, Config, load_settings
 from tenfold.core.record.ask import Answer, SummaryAsk
-from tenfold.core.record.block import ModelCost
 from tenfold.core.record.token_reading import Counted
 from tenfold.errors import NotFoundError, UnusableModel, UsageError
 from tenfold.models.model import Model
@@ -109,18 +110,39 @@ def test_a_failing_model_is_asked_again_when_its_provider_says(kind: str, tmp_pa
     assert second - first >= 0.4
 
 
-def test_the_lease_of_a_worker_that_died_does_not_outlive_its_job(kind: str, tmp_path: Path) -> None:
-    """It died after the answer was stored: whoever goes on asks no model, and leaves no lease behind."""
+class Recorded:
+    """The steps of a job as a worker that died has stored them. What is not among them is done."""
+
+    def __init__(self, results: list[Any]) -> None:
+        self.results, self._next = results, 0
+
+    def run(self, name: str, work: Callable[[], Any]) -> Any:  # noqa: ANN401 - any JSON
+        del name
+        if self._next == len(self.results):
+            self.results.append(work())
+        self._next += 1
+        return self.results[self._next - 1]
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def test_whoever_goes_on_asks_no_model_again_and_leaves_no_lease(kind: str, tmp_path: Path) -> None:
+    """A worker died when the answer was stored, and its lease was not given back yet."""
+    config, model = load_settings(environ={"TENFOLD_MODEL": MODEL}), Writer()
     with create_place(kind, tmp_path) as location, open_place(location) as store:
         add_session(store, "one")
-        with JobQueue(location) as queue:
-            first = queue.add(CompactJob("one", to=TARGET))
+        job, stored = CompactJob("one", to=TARGET), list[Any]()
+        run_compaction(replace(job, appends=False), "job", Recorded(stored), store, config, lambda _: model)
         now = get_current_time()
-        assert store.take_lease(DEFAULT_NAMESPACE, "one", "main", first, now=now, until=now + 10**9)
-        model = Writer(Answer(error="HTTP 400: no", spent=ModelCost(calls=1)))
-        with run_worker(store, location, model) as queue:
-            wait_for_jobs(queue, first)
+        assert store.take_lease(DEFAULT_NAMESPACE, "one", "main", "job", now=now, until=now + 10**9)
+        result = run_compaction(job, "job", Recorded(stored), store, config, lambda _: model)
+        assert result.outcome.status == "compacted"
+        assert len(model.asked) == 1
         assert store.take_lease(DEFAULT_NAMESPACE, "one", "main", "another", now=now, until=now + 10**9)
+        length = Session(SessionAddress(store, "one"), "tenfold").view.length
+        run_compaction(job, "job", Recorded(stored[:-1]), store, config, lambda _: model)
+        assert Session(SessionAddress(store, "one"), "tenfold").view.length == length, "nothing is appended twice"
 
 
 def test_a_job_that_fails_is_seen_and_done_again(kind: str, tmp_path: Path) -> None:

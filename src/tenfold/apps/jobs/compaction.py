@@ -21,7 +21,7 @@ from tenfold.core.record.codec import decode_entry, encode_entry
 from tenfold.core.text.redaction import redact
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
-from tenfold.errors import NotFoundError, UsageError
+from tenfold.errors import NotFoundError, TenfoldError, UsageError
 from tenfold.models.choose import resolve_models
 from tenfold.models.model import Model
 from tenfold.models.retry import RetryRule
