@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from opentelemetry import trace
+from opentelemetry.metrics import _internal as metrics_state
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -79,6 +82,18 @@ def spans() -> Iterator[InMemorySpanExporter]:
     yield exporter
     provider.shutdown()
     trace._TRACER_PROVIDER, trace._TRACER_PROVIDER_SET_ONCE = None, Once()
+
+
+@pytest.fixture
+def measured() -> Iterator[InMemoryMetricReader]:
+    """Turns metrics on for one test. `get_metrics_data` of what it returns has the figures."""
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    before = metrics_state._METER_PROVIDER
+    metrics_state._METER_PROVIDER = provider
+    yield reader
+    metrics_state._METER_PROVIDER = before
+    provider.shutdown()
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def test_workers_share_a_port_a_store_and_their_numbers(tmp_path: Path) -> None:
     assert log.count("3 workers") == 1
     assert log.count("Application shutdown complete") == 3, "running responses are finished first"
     assert "Traceback" not in log
-    counted = re.search(r'requests_total\{status="200",wire="openai-chat"\} (\d+)', metrics)
+    counted = re.search(r'requests_total\{namespace="default",status="200",wire="openai-chat"\} (\d+)', metrics)
     assert counted is not None
     assert requests - 1 <= int(counted[1]) <= requests, "any worker tells what all did"
     with closing(open_store(path)) as store:

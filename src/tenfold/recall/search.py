@@ -13,6 +13,7 @@ from tenfold.core.view.fold import View
 from tenfold.recall.expand import open_path
 from tenfold.store.base import HIT_LIMIT, Hit, Store
 from tenfold.store.sql.word_search import parse_query
+from tenfold.telemetry import trace_search
 
 ANSWER_LIMIT = 40
 """The most hits taken from the second search. Lower ones answer nothing, and reading them takes time."""
@@ -28,6 +29,13 @@ def search_store(
     hit, because whoever searches has read it. With a `head` of the session only its path is searched. Raises
     `UsageError` without a word.
     """
+    with trace_search(namespace, session or "") as record:
+        hits = _search_store(store, namespace, words, session, limit, head)
+        record(len(hits))
+        return hits
+
+
+def _search_store(store: Store, namespace: str, words: str, session: str | None, limit: int, head: str) -> list[Hit]:
     visible: dict[str, frozenset[str]] = {}
     leaf = store.read_heads(namespace, session).get(head) if session is not None and head else None
     if head and leaf is None:

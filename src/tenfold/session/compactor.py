@@ -41,18 +41,10 @@ from tenfold.models.choose import AUTO, resolve_models
 from tenfold.models.prices import find_rates
 from tenfold.session.concurrency import CompactionLock
 from tenfold.session.conversation import Conversation
-from tenfold.session.drive import (
-    COMMIT,
-    Answerer,
-    Finished,
-    OutcomeRecorder,
-    Steps,
-    advance,
-    run_engine,
-    trace_compaction,
-)
+from tenfold.session.drive import COMMIT, Answerer, Finished, Steps, advance, run_engine
 from tenfold.session.preparation import Preparation, ThreadPreparation
 from tenfold.store.ids import IDS, get_current_time
+from tenfold.telemetry import trace_compaction
 
 PolicyProvider = Callable[[], Policy]
 """Returns the policy in force. It is called at every check, so that a change applies without a restart."""
@@ -357,9 +349,10 @@ class CompactionRunner:
             record(outcome)
             return outcome
 
-    def trace(self) -> AbstractContextManager[OutcomeRecorder]:
+    def trace(self) -> AbstractContextManager[Callable[[Outcome], None]]:
         """Returns the span of a compaction, to be opened around its steps."""
-        return trace_compaction(self._conversation.address.session, self.policy.name)
+        address = self._conversation.address
+        return trace_compaction(address.namespace, address.session, self.policy.name, self.model)
 
     def compact(self, call: Call, answerer: Answerer | None = None, *, is_request: bool = False) -> Steps[Outcome]:
         """Compacts as a generator of steps, which a driver runs: what was prepared is taken, else the engine runs.

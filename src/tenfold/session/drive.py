@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Generic, TypeVar, assert_never
+from typing import Generic, TypeVar, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -39,9 +39,7 @@ from tenfold.session.concurrency import (
     wait_until_done,
 )
 from tenfold.session.preparation import PreparedResult, Preparer
-
-if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
+from tenfold.telemetry import trace_model_call
 
 T = TypeVar("T")
 Yielded = TypeVar("Yielded")
@@ -54,9 +52,6 @@ COMMIT: Step = ()
 """The step after which a result is written. It asks for nothing."""
 Steps = Generator[Step, tuple[Answer, ...], T]
 """A piece of work that yields steps and is run by a driver. The engine's `Effects` are such a generator."""
-SpanRecorder = Callable[[Mapping[str, str | int | float]], None]
-"""Adds attributes to a span."""
-OutcomeRecorder = Callable[[Outcome], None]
 
 
 class Answerer(Struct, frozen=True):
@@ -224,6 +219,12 @@ def _build_timeout_answer(ask: SummaryAsk) -> Answer:
 
 def call_model(model: Model, ask: SummaryAsk) -> Answer:
     """Makes one model call. It fails if the model raises or gives no answer in time."""
+    with trace_model_call(ask) as record:
+        record(answer := _wait_for_answer(model, ask))
+        return answer
+
+
+def _wait_for_answer(model: Model, ask: SummaryAsk) -> Answer:
     future = start_thread(lambda: wait_for_result(model.answer(ask)), "tenfold-ask")
     try:
         exc = future.exception(timeout=ask.timeout if isfinite(ask.timeout) else None)
@@ -238,6 +239,12 @@ def call_model(model: Model, ask: SummaryAsk) -> Answer:
 
 async def _call_model_async(call: AsyncModelCall, ask: SummaryAsk) -> Answer:
     """Does the same as `call_model`, for a model call that is a coroutine."""
+    with trace_model_call(ask) as record:
+        record(answer := await _await_answer(call, ask))
+        return answer
+
+
+async def _await_answer(call: AsyncModelCall, ask: SummaryAsk) -> Answer:
     try:
         async with asyncio.timeout(ask.timeout if isfinite(ask.timeout) else None) as clock:
             return _clean_answer(await call(ask))
@@ -350,48 +357,3 @@ def _cancel(steps: Steps[T]) -> None:
     """Tells a generator that nobody will answer it any more."""
     with suppress(asyncio.CancelledError):
         steps.throw(asyncio.CancelledError())
-
-
-# -- OpenTelemetry -----------------------------------------------------------------------------------------------------
-
-
-def _get_tracer() -> Tracer | None:
-    try:
-        from opentelemetry import trace  # noqa: PLC0415 - an optional package
-    except ImportError:
-        return None
-    return trace.get_tracer("tenfold")
-
-
-@contextmanager
-def trace_span(name: str) -> Iterator[SpanRecorder]:
-    """Opens a span of that name. Call what it yields with attributes. No attribute may hold session text."""
-    tracer = _get_tracer()
-    span = tracer.start_span(name) if tracer is not None else None
-    if span is None or not span.get_span_context().is_valid:  # tracing is off
-        yield lambda _: None
-        return
-    from opentelemetry.trace import use_span  # noqa: PLC0415 - installed, since there is a span
-
-    with use_span(span, end_on_exit=True):
-        yield span.set_attributes
-
-
-@contextmanager
-def trace_compaction(session: str, policy: str) -> Iterator[OutcomeRecorder]:
-    """Opens the span `tenfold.compact` for one compaction. Call what it yields with the Outcome."""
-    with trace_span("tenfold.compact") as record:
-        record({"tenfold.session": session, "tenfold.policy": policy})
-
-        def record_outcome(outcome: Outcome) -> None:
-            record(
-                {
-                    "tenfold.status": outcome.status,
-                    "tenfold.tokens_before": outcome.tokens_before,
-                    "tenfold.tokens_after": outcome.tokens_after,
-                    "tenfold.target": outcome.target,
-                    "tenfold.model_calls": outcome.spent.calls,
-                }
-            )
-
-        yield record_outcome

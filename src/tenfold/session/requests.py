@@ -53,6 +53,7 @@ from tenfold.session.host_lists import (
     refresh_messages,
 )
 from tenfold.store.lookup import is_stored_summary
+from tenfold.telemetry import trace_span
 
 # -- a provider's request ----------------------------------------------------------------------------------------------
 
@@ -310,12 +311,14 @@ class Requests:
         (microseconds UTC, None if unknown); without it the new ones came now. For `append` see `sync`. Leading system
         prompts may change between requests: the newest are sent, and the log keeps the first.
         """
-        conversation, before = self._conversation, self._conversation.view
-        with conversation.lock:
+        conversation, before, address = self._conversation, self._conversation.view, self._conversation.address
+        where = {"gen_ai.conversation.id": address.session, "tenfold.namespace": address.namespace}
+        with trace_span("tenfold.sync", where) as record, conversation.lock:
             host_list = conversation.write(
                 lambda: self._sync_list(messages, is_floor_ignored=True, run=call.run, times=times, append=append)
             )
             self._try_to_keep(lambda: self._conversation.keep_overhead(call.floor))
+            record({"tenfold.messages": len(messages), "tenfold.new_entries": conversation.view.length - before.length})
         self._compactor.sync_archive(before)
         return host_list, self._compactor.build_check(call, has_run_end_check=has_run_end_check)
 

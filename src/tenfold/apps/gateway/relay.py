@@ -38,7 +38,7 @@ from tenfold.apps.gateway.usage_reader import UsageReader
 from tenfold.apps.listening import send_error
 from tenfold.errors import BadInput
 from tenfold.models.overflow import find_named_limit, is_overflow
-from tenfold.session.drive import trace_span
+from tenfold.telemetry import trace_span
 
 _HOP_HEADERS = frozenset({
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer",
@@ -64,7 +64,7 @@ class Relay(Struct, frozen=True):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
-        record = RequestRecord(scope["method"], scope["path"], is_shadow=self.settings.shadow)
+        record = RequestRecord(scope["method"], scope["path"], self.settings.namespace, is_shadow=self.settings.shadow)
         is_call = scope["method"] == "POST" and bool(find_wire(get_path(scope)))
         try:
             async with self.entrance.take_in(scope, receive, is_json=is_call) as incoming:

@@ -14,8 +14,11 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.core.text.hidden import escape_hidden
+from tenfold.telemetry import MODELS, NAMESPACES
 
 LOG = logging.getLogger("tenfold.gateway")
+_OWNER = ("namespace", "model")
+"""Labels with a bounded number of values each: see `tenfold.telemetry`."""
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
@@ -33,6 +36,7 @@ class RequestRecord(Struct):
 
     method: str
     path: str
+    namespace: str = ""
     wire: str = ""
     model: str = ""
     session: str = ""
@@ -63,8 +67,9 @@ class RequestRecord(Struct):
             "http.request.method": self.method,
             "http.response.status_code": self.status,
             "gen_ai.request.model": self.model,
+            "gen_ai.conversation.id": self.session,
+            "tenfold.namespace": self.namespace,
             "tenfold.wire": self.wire,
-            "tenfold.session": self.session,
             "tenfold.tokens_before": self.tokens_before,
             "tenfold.tokens_after": self.tokens_after,
             "tenfold.own_seconds": self.own_seconds,
@@ -124,13 +129,13 @@ class RequestLog:
         def measure(name: str, text: str) -> Gauge:
             return Gauge(f"tenfold_gateway_{name}", text, registry=registry, multiprocess_mode="livesum")
 
-        self._requests = count("requests", "Requests, by API and status.", "wire", "status")
+        self._requests = count("requests", "Requests, by API, status and tenant.", "wire", "status", "namespace")
         self._bypasses = count("bypasses", "Calls to a model that were forwarded as they came.")
         self._faults = count("faults", "Faults of the gateway; the request was forwarded.")
-        self._compactions = count("compactions", "Compactions, by outcome.", "status")
-        self._before = count("tokens_before", "Tokens of all requests with nothing hidden.")
-        self._after = count("tokens_after", "Tokens of all requests as they were sent.")
-        self._dollars = count("dollars_saved", "Dollars saved, at the price of cached input.")
+        self._compactions = count("compactions", "Compactions, by outcome.", "status", *_OWNER)
+        self._before = count("tokens_before", "Tokens of all requests with nothing hidden.", *_OWNER)
+        self._after = count("tokens_after", "Tokens of all requests as they were sent.", *_OWNER)
+        self._dollars = count("dollars_saved", "Dollars saved, at the price of cached input.", *_OWNER)
         self._recalls = count("recall_calls", "Lookups that the gateway answered itself.")
         self._cuts = count("cut_responses", "Responses that ended early.")
         self._own = Histogram(
@@ -144,10 +149,13 @@ class RequestLog:
 
     def add(self, record: RequestRecord) -> None:
         """Counts a finished request and logs its line."""
-        self._requests.labels(record.wire or "other", str(record.status)).inc()
-        self._before.inc(record.tokens_before)
-        self._after.inc(record.tokens_after)
-        self._dollars.inc(record.dollars_saved)
+        namespace = NAMESPACES.fit(record.namespace)
+        owner = namespace, MODELS.fit(record.model)
+        self._requests.labels(record.wire or "other", str(record.status), namespace).inc()
+        if record.wire:
+            self._before.labels(*owner).inc(record.tokens_before)
+            self._after.labels(*owner).inc(record.tokens_after)
+            self._dollars.labels(*owner).inc(record.dollars_saved)
         self._recalls.inc(record.recall_calls)
         self._own.observe(record.own_seconds)
         if record.bypass:
@@ -158,7 +166,7 @@ class RequestLog:
             self._cuts.inc()
             _IS_CUT_TOLD.set(True)
         if record.compaction:
-            self._compactions.labels(record.compaction).inc()
+            self._compactions.labels(record.compaction, *owner).inc()
         self.totals.add(record)
         LOG.log(logging.WARNING if record.has_fault or record.is_cut else logging.INFO, "%s", record.render())
 

@@ -104,7 +104,7 @@ class ViewRoute(Struct, frozen=True):
             await asyncio.to_thread(lane.session.session.requests.note_hidden_parts)
             await lane.session.after_model(question.usage)
         prepared = await self.sessions.compact_request(lane, asked, window)
-        record = RequestRecord("POST", VIEW_PATH, wire=asked.wire, model=asked.model, session=lane.id, status=200)
+        record = RequestRecord("POST", VIEW_PATH, self.settings.namespace, asked.wire, asked.model, lane.id, 200)
         record.compaction, record.reason = prepared.compaction, prepared.reason
         record.tokens_before, record.tokens_after = prepared.tokens_before, prepared.tokens_after
         record.note = "a view for an extension"

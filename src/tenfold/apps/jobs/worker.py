@@ -30,7 +30,7 @@ from tenfold.apps.jobs.database import (
     explain_failure,
     prepare_jobs,
 )
-from tenfold.apps.jobs.job import KINDS, CompactJob, CopyJob, ExportJob, IndexJob, Job, RetentionJob
+from tenfold.apps.jobs.job import KINDS, CompactJob, CopyJob, ExportJob, IndexJob, Job, RetentionJob, get_kind
 from tenfold.apps.jobs.job_settings import JobSettings, load_job_settings
 from tenfold.apps.jobs.queue import JobQueue
 from tenfold.config.settings import Config
@@ -41,7 +41,6 @@ from tenfold.formats.output_file import write_output
 from tenfold.models.model import Model
 from tenfold.session import SessionAddress, Stamps
 from tenfold.session.conversation import Conversation
-from tenfold.session.drive import trace_span
 from tenfold.session.expiry import delete_sessions, find_expired
 from tenfold.session.export import render_session
 from tenfold.store.access import AccessRecord
@@ -50,6 +49,7 @@ from tenfold.store.copy import copy_keys, copy_store
 from tenfold.store.ids import get_current_time
 from tenfold.store.location import migrate_store, open_store
 from tenfold.store.lookup import find_session
+from tenfold.telemetry import count_job, trace_span
 
 LOG = logging.getLogger("tenfold.jobs")
 APPLICATION_VERSION = "1"
@@ -206,9 +206,15 @@ class Worker:
 
     def _run(self, job: Job) -> dict[str, Any]:
         """Does one job. What it raises is kept with the job, without secrets."""
-        with trace_span(f"tenfold.job {type(job).__struct_config__.tag}") as record:
-            record({"tenfold.namespace": getattr(job, "namespace", ""), "tenfold.job.id": DBOS.workflow_id or ""})
-            result = self._do(job)
+        kind, namespace = get_kind(job), getattr(job, "namespace", "")
+        where = {"tenfold.job.kind": kind, "tenfold.job.id": DBOS.workflow_id or "", "tenfold.namespace": namespace}
+        with trace_span("tenfold.job", where):
+            try:
+                result = self._do(job)
+            except TenfoldError:
+                count_job(kind, namespace, "failed")
+                raise
+        count_job(kind, namespace, "done")
         done: dict[str, Any] = msgspec.to_builtins(result)
         return done
 
