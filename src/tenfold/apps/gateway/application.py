@@ -125,6 +125,10 @@ class Gateway:
         return JSONResponse({"status": "ok", "version": __version__})
 
     async def _report_metrics(self, _: Request) -> Response:
+        if self._jobs is not None:
+            counts = await asyncio.to_thread(self._jobs.queue.count_states)
+            for state, count in counts.items():
+                self.log.jobs.labels(state).set(count)
         return Response(self.log.render_metrics(), media_type="text/plain; version=0.0.4")
 
 

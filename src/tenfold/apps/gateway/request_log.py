@@ -145,6 +145,13 @@ class RequestLog:
         self.sessions = measure("sessions", "Sessions in memory.")
         self.chain_bytes = measure("chain_bytes", "Bytes of responses that clients may name instead of resending.")
         self.forgotten_responses = measure("forgotten_responses", "Such responses that were dropped to bound memory.")
+        self.jobs = Gauge(
+            "tenfold_gateway_jobs",
+            "Durable jobs of the store, by state; those that ended for as long as they are kept.",
+            ("state",),
+            registry=registry,
+            multiprocess_mode="mostrecent",
+        )
         self.totals = Totals()
 
     def add(self, record: RequestRecord) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import msgspec
 from dbos import DBOSClient, DBOSPortableJSONSerializer, EnqueueOptions, WorkflowStatus
 
-from tenfold.apps.jobs.database import APPLICATION, QUEUE, SCHEMA, UPKEEP_QUEUE, explain_failure, prepare_jobs
+from tenfold.apps.jobs.database import APPLICATION, QUEUE, SCHEMA, UPKEEP_QUEUE, JobError, explain_failure, prepare_jobs
 from tenfold.apps.jobs.job import CompactJob, CopyJob, ExportJob, Job, JobRow, JobState, get_kind
 from tenfold.core.text.redaction import redact
 from tenfold.errors import NotFoundError, UsageError
@@ -106,6 +106,20 @@ class JobQueue:
     def count_waiting(self, namespace: str | None) -> int:
         """Counts the jobs of a namespace (None: of all) that wait, up to the most that may."""
         return len(self.list(namespace=namespace, states=("waiting",), limit=self._max_waiting))
+
+    def count_states(self, limit: int = 10_000) -> dict[str, int]:
+        """Counts the jobs in each state, among the newest ones. None where they cannot be reached at this moment."""
+        states: dict[str, int] = dict.fromkeys(_STATUSES, 0)
+        try:
+            with self._explain():
+                found = self._client.list_workflows(
+                    sort_desc=True, limit=limit, load_input=False, load_output=False, queue_name=[QUEUE, UPKEEP_QUEUE]
+                )
+        except JobError:
+            return {}
+        for status in found:
+            states[_STATES[status.status]] += 1
+        return states
 
     def list(
         self,
