@@ -1,378 +1,75 @@
-"""What every store promises, asked of every store."""
+"""What every store promises, asked of every store: the checks that others put their own stores to."""
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
-from tenfold.core.record.entry import CustomEntry, Entry, MessageEntry, Setting
-from tenfold.core.record.message import NativeBytes
-from tenfold.core.view.fold import Snapshot, View
-from tenfold.core.view.path import Path
-from tenfold.errors import BadInput, LostRace, NotFoundError, StoreError, UsageError
-from tenfold.store.base import MAIN, SessionInfo, Store
-from tests.store.build import NS, START, Growing, KeptOriginal, make_entry_id, make_message
+from tenfold.errors import BadInput, LostRace, NotFoundError, UsageError
+from tenfold.store.base import Store
+from tenfold.store.sqlite.store import SqliteStore
+from tenfold.testing import check_store
+from tenfold.testing.store_checks import CHECKS, make_entry
+from tests.store.build import NS, Growing, make_entry_id
 
 
-def make_entry(number: int, parent: str | None, text: str = "text") -> MessageEntry:
-    return MessageEntry(make_entry_id(number), parent, "run", START + number, make_message(text))
+@pytest.mark.parametrize("check", CHECKS.values(), ids=CHECKS)
+def test_it_is_promised_that(store: Store, check: Callable[[Store], None]) -> None:
+    check(store)
 
 
-def assert_same_view(log: Growing) -> None:
-    """Opening from the snapshot shows what folding the whole path shows."""
-    opened = log.store.open(log.namespace, log.session, log.head)
-    assert (opened.leaf, opened.length) == (log.leaf, len(log.entries))
-    leaf = opened.leaf or ""
-    after = opened.snapshot.length if opened.snapshot else 0
-    assert list(opened.entries) == log.entries[after:]
-
-    def load(first: int, last: int) -> list[Entry]:
-        return log.store.read_range(log.namespace, log.session, leaf, first, last)
-
-    path = Path(length=opened.length, load=load)
-    for position, entry in opened.snapshot_entries.items():
-        assert entry == log.entries[position]
-        path.cache_entry(position, entry)
-    if opened.snapshot is not None:  # what is held is enough to show the snapshot: nothing more is read
-        bare = Path(length=after)
-        for position, entry in opened.snapshot_entries.items():
-            bare.cache_entry(position, entry)
-        assert (
-            View.from_snapshot(opened.snapshot, bare).get_messages()
-            == View.from_path(Path(log.entries[:after])).get_messages()
-        )
-    view = View.from_snapshot(opened.snapshot, path) if opened.snapshot else View.from_path(path)
-    assert view.get_messages() == View.from_path(Path(log.entries)).get_messages()
-    assert view.to_snapshot() == View.from_path(Path(log.entries)).to_snapshot()
-
-
-def test_entries_come_back_as_they_were(store: Store) -> None:
-    log = Growing(store)
-    log.say("one", "two")
-    log.call("bash", '{"command": "ls"}', "a.py\nb.py")
-    custom = CustomEntry(
-        make_entry_id(900), log.leaf, "run", None, "model_change", NativeBytes("pi", b'{"type":"x"}'), "src"
-    )
-    setting = Setting(make_entry_id(901), custom.id, "run", None, "model", "m1")
-    store.append(NS, "s", [custom, setting], expected=log.leaf)
-    log.entries += [custom, setting]
-    opened = store.open(NS, "s")
-    assert opened.snapshot is None
-    assert list(opened.entries) == log.entries
-    assert store.read_entries(NS, "s") == log.entries
-    assert store.read_range(NS, "s", setting.id, 1, 3) == log.entries[1:4]
-    assert store.verify(NS) == []
-
-
-def test_an_empty_session_and_an_unknown_head_open_empty(store: Store) -> None:
-    store.create(NS, SessionInfo("s"))
-    assert (store.open(NS, "s").leaf, store.open(NS, "s").length) == (None, 0)
-    Growing(store).say("one")
-    assert store.open(NS, "s", "other").leaf is None
-
-
-def test_a_moved_head_refuses_and_writes_nothing(store: Store) -> None:
-    log = Growing(store)
-    first = log.say("one")[0]
-    with pytest.raises(LostRace, match=first.id):
-        store.append(NS, "s", [make_entry(50, first.id)], expected=None)
-    log.say("two")
+def test_errors_say_what_helps(store: Store) -> None:
+    first, leaf = (entry.id for entry in Growing(store).say("one", "two"))
+    with pytest.raises(LostRace, match=leaf):
+        store.append(NS, "s", [make_entry(50, first)], expected=None)
     with pytest.raises(LostRace, match="nothing was written"):
-        store.append(NS, "s", [make_entry(50, first.id)], expected=first.id)
-    with pytest.raises(LostRace):
-        store.append(NS, "s", [make_entry(50, first.id)], expected=first.id, head="not there yet")
-    assert store.read_entries(NS, "s") == log.entries
-    assert store.read_heads(NS, "s") == {MAIN: log.leaf}
-
-
-def test_a_stored_id_is_refused_and_nothing_is_written(store: Store) -> None:
-    log = Growing(store)
-    one, two = log.say("one", "two")
-    again = MessageEntry(one.id, make_entry_id(51), "", None, one.message)
-    with pytest.raises(BadInput, match=one.id):
-        store.append(NS, "s", [make_entry(50, two.id), make_entry(51, make_entry_id(50)), again], expected=two.id)
+        store.append(NS, "s", [make_entry(50, first)], expected=first)
     with pytest.raises(BadInput, match=make_entry_id(60)):
-        store.append(NS, "s", [make_entry(60, two.id), make_entry(60, make_entry_id(60))], expected=two.id)
-    Growing(store, "other")
-    with pytest.raises(BadInput, match=one.id):
-        store.append(NS, "other", [MessageEntry(one.id, None, "", None, one.message)], expected=None)
-    assert store.read_entries(NS, "s") == [one, two]
-    store.append(NS, "s", [make_entry(50, two.id)], expected=two.id)
-    assert store.verify(NS) == []
-
-
-def test_unknown_things_are_not_found(store: Store) -> None:
+        store.append(NS, "s", [make_entry(60, leaf), make_entry(60, make_entry_id(60))], expected=leaf)
     with pytest.raises(NotFoundError, match="tenfold sessions"):
         store.open(NS, "nowhere")
-    with pytest.raises(NotFoundError):
-        store.append(NS, "nowhere", [make_entry(1, None)], expected=None)
-    log = Growing(store)
-    leaf = log.say("one")[0].id
-    other = Growing(store, "t", first=500)
-    foreign = other.say("there")[0].id
-    for parent in (make_entry_id(77), foreign):
-        with pytest.raises(NotFoundError, match=parent):
-            store.append(NS, "s", [make_entry(50, parent)], expected=leaf)
-    for call in (
-        lambda: store.read_range(NS, "s", foreign, 0, 0),
-        lambda: store.read_range(NS, "s", leaf, 0, 1),
-        lambda: store.read_range(NS, "s", leaf, -1, 0),
-        lambda: store.read_counts(NS, "s", "no such id", "chars4", 0, 0),
-        lambda: store.purge(NS, "s", foreign, now=1),
-        lambda: store.search(NS, "word", session="nowhere"),
-    ):
-        with pytest.raises(NotFoundError):
-            call()
-    assert store.read_entries(NS, "s") == log.entries
-
-
-def test_arguments_that_cannot_be_meant(store: Store) -> None:
-    leaf = Growing(store).say("one")[0].id
-    with pytest.raises(UsageError, match="at least one entry"):
-        store.append(NS, "s", [], expected=leaf)
     with pytest.raises(UsageError, match="2 counts by chars4 for 1 entries"):
         store.append(NS, "s", [make_entry(50, leaf)], expected=leaf, counts={"chars4": [1, 2]})
-    with pytest.raises(UsageError, match="folds 7 entries"):
-        store.append(NS, "s", [make_entry(50, leaf)], expected=leaf, snapshot=Snapshot(7, (), (), ()))
-    with pytest.raises(UsageError, match="at least one word"):
-        store.search(NS, "  ")
-    assert store.open(NS, "s").length == 1
-    assert store.verify(NS) == []
-
-
-def test_branches_have_paths_of_their_own(store: Store) -> None:
-    log = Growing(store)
-    log.say(*(f"m{i}" for i in range(6)))
-    left = log.fork(3, "left")
-    left.say("left 3", "left 4")
-    at_leaf = log.fork(6, "same leaf")
-    at_leaf.say("other 6")
-    log.say("m6")
-    deeper = left.fork(4, "deeper")
-    deeper.say("deeper 4")
-    for each in (log, left, at_leaf, deeper):
-        assert_same_view(each)
-        length = len(each.entries)
-        for first in range(length):
-            for last in range(first, length):
-                assert store.read_range(NS, "s", each.leaf or "", first, last) == each.entries[first : last + 1]
-    assert store.read_heads(NS, "s") == {h.head: h.leaf for h in (log, left, at_leaf, deeper)}
-    assert store.verify(NS) == []
-
-
-def test_a_head_may_move_to_a_branch(store: Store) -> None:
-    log = Growing(store)
-    log.say("a", "b", "c")
-    again = log.fork(1, MAIN)
-    again.say("b, rewritten")
-    assert store.open(NS, "s").leaf == again.leaf
-    assert [e.id for e in store.read_entries(NS, "s")] == [e.id for e in [*log.entries, again.entries[-1]]]
-    assert_same_view(again)
-
-
-def test_a_tree_in_file_order_in_one_call(store: Store) -> None:
-    store.create(NS, SessionInfo("s"))
-    parents = {1: None, 2: 1, 3: 1, 4: 2, 5: 3, 6: None, 7: 4, 8: 5}
-    tree = [make_entry(number, make_entry_id(parent) if parent else None) for number, parent in parents.items()]
-    store.append(NS, "s", tree, expected=None, counts={"chars4": [10, 20, 30, 40, 50, 60, 70, 80]})
-    assert store.read_entries(NS, "s") == tree
-    assert store.open(NS, "s").entries == tuple(tree[i - 1] for i in (1, 3, 5, 8))
-    assert store.read_range(NS, "s", make_entry_id(7), 0, 3) == [tree[i - 1] for i in (1, 2, 4, 7)]
-    assert store.read_counts(NS, "s", make_entry_id(7), "chars4", 0, 3) == [10, 20, 40, 70]
-    assert store.locate(NS, make_entry_id(6)).position == 0
-    assert store.verify(NS) == []
-
-
-def test_hundreds_of_forks_on_one_path(store: Store) -> None:
-    log = Growing(store)
-    log.say("root", "stub")
-    for depth in range(1, 300):
-        log = log.fork(depth + 1, f"h{depth}")
-        log.say(f"d{depth}", "dead end")
-        log.entries.pop()
-    store.append(NS, "s", [make_entry(9_000_000, log.leaf)], expected=None, head="end")
-    log.head = "end"
-    log.entries.append(make_entry(9_000_000, log.leaf))
-    assert store.read_range(NS, "s", log.leaf or "", 0, len(log.entries) - 1) == log.entries
-    assert store.open(NS, "s", "end").entries == tuple(log.entries)
-    assert store.verify(NS) == []
-
-
-def test_a_snapshot_shortens_the_opening(store: Store) -> None:
-    log = Growing(store)
-    log.say(*(f"m{i}" for i in range(8)))
-    log.pin(2)
-    log.compact(0, 3, "summary of four")
-    log.say("more")
-    before = log.view.get_messages()
-    opened = store.open(NS, "s")
-    assert opened.snapshot is not None
-    assert opened.snapshot.length == 10
-    assert opened.entries == (log.entries[-1],)
-    assert_same_view(log)
-    log.compact(4, 6, KeptOriginal(5), "summary of three")
-    assert_same_view(log)
-    log.undo()
-    assert store.open(NS, "s").entries == ()
-    assert_same_view(log)
-    assert log.view.get_messages() == before
-    branch = log.fork(10, "branch")
-    branch.say("only the first Block is on this path")
-    assert_same_view(branch)
-    early = log.fork(5, "early")
-    early.say("no Block is on this path")
-    assert store.open(NS, "s", "early").snapshot is None
-    assert_same_view(early)
-    assert store.verify(NS) == []
-
-
-def test_counts_belong_to_entry_and_counter(store: Store) -> None:
-    log = Growing(store)
-    *_, three = log.say("one", "two", "three")
-    store.append(NS, "s", [make_entry(50, three.id)], expected=three.id, counts={"chars4": [4], "o200k": [5]})
-    leaf = make_entry_id(50)
-    assert store.read_counts(NS, "s", leaf, "chars4", 0, 3) == [None, None, None, 4]
-    assert store.read_counts(NS, "s", leaf, "o200k", 2, 3) == [None, 5]
-    assert store.read_counts(NS, "s", leaf, "never used", 0, 1) == [None, None]
-
-
-def test_sessions_list_newest_first(store: Store) -> None:
-    first = Growing(store, "first")
-    first.say("a")
-    second = Growing(store, "second", first=100)
-    second.say("b", "c", "d")
-    second.compact(0, 1, "b and c")
-    store.create(NS, SessionInfo("empty"))
-    rows = store.list_sessions(NS)
-    assert [r.info.id for r in rows] == ["second", "first", "empty"]
-    assert (rows[0].entry_count, rows[0].block_count, rows[0].heads) == (4, 1, {MAIN: second.leaf})
-    assert (rows[0].first_time, rows[0].last_time) == (START + 101, START + 104)
-    assert (rows[2].entry_count, rows[2].first_time, rows[2].last_time, rows[2].heads) == (0, None, None, {})
-    info = SessionInfo("first", title="renamed", prefix=b"[", suffix=b"]")
-    store.create(NS, info)
-    assert [r.info for r in store.list_sessions(NS) if r.info.id == "first"] == [info]
-    assert store.read_entries(NS, "first") == first.entries
-
-
-def test_times_that_are_not_known_stay_unknown(store: Store) -> None:
-    store.create(NS, SessionInfo("s"))
-    store.append(NS, "s", [MessageEntry(make_entry_id(1), None, "", None, make_message("x"))], expected=None)
-    assert (store.list_sessions(NS)[0].first_time, store.list_sessions(NS)[0].last_time) == (None, None)
-    store.append(
-        NS, "s", [MessageEntry(make_entry_id(2), make_entry_id(1), "", 7, make_message("x"))], expected=make_entry_id(1)
-    )
-    store.append(
-        NS,
-        "s",
-        [MessageEntry(make_entry_id(3), make_entry_id(2), "", None, make_message("x"))],
-        expected=make_entry_id(2),
-    )
-    assert (store.list_sessions(NS)[0].first_time, store.list_sessions(NS)[0].last_time) == (7, 7)
-
-
-def test_an_entry_is_found_by_the_beginning_of_its_id(store: Store) -> None:
-    log = Growing(store)
-    entries = log.say(*(f"m{i}" for i in range(40)))
-    found = store.locate(NS, entries[5].id)
-    assert (found.session, found.position, found.entry) == ("s", 5, entries[5])
-    assert store.locate(NS, entries[5].id[:12]).entry == entries[5]
-    for beginning in ("0000", "ffff", ""):
-        with pytest.raises(NotFoundError):
-            store.locate(NS, beginning)
     with pytest.raises(NotFoundError, match="several entries"):
-        store.locate(NS, "0000001")
-    with pytest.raises(NotFoundError):
-        store.locate("elsewhere", entries[5].id)
+        store.locate(NS, first[:3])
 
 
-def test_namespaces_do_not_see_each_other(store: Store) -> None:
-    here, there = Growing(store), Growing(store, namespace="tenant")
-    mine, theirs = here.say("alpha here")[0], there.say("alpha there")[0]
-    assert mine.id == theirs.id
-    assert store.read_entries(NS, "s") == [mine]
-    assert store.read_entries("tenant", "s") == [theirs]
-    assert [h.snippet for h in store.search("tenant", "alpha")] == ["alpha there"]
-    assert [r.info.id for r in store.list_sessions("third")] == []
-    assert store.search("third", "alpha") == []
-    store.purge("tenant", "s", None, now=1)
-    assert store.read_entries(NS, "s") == [mine]
-    with pytest.raises(NotFoundError):
-        store.open("tenant", "s")
+class Forgetful:
+    """A store that does not keep what it promises: it forgets heads other than the main one, and finds nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the store has
+        return getattr(self._store, name)
+
+    def read_heads(self, namespace: str, session: str) -> dict[str, str]:
+        heads = self._store.read_heads(namespace, session)
+        return {name: leaf for name, leaf in heads.items() if name == "main"}
+
+    def search(self, namespace: str, words: str, **options: Any) -> list[Any]:  # noqa: ANN401
+        self._store.search(namespace, words, **options)
+        return []
 
 
-def test_threads_lose_nothing(store: Store) -> None:
-    Growing(store).say("root")
-    root = store.read_heads(NS, "s")[MAIN]
-    lost: list[int] = []
+def test_a_store_that_breaks_a_promise_is_told_which() -> None:
+    made: list[SqliteStore] = []
 
-    def write(number: int) -> None:
-        done = 0
-        while done < 25:
-            leaf = store.read_heads(NS, "s")[MAIN]
-            try:
-                store.append(NS, "s", [make_entry(1000 * number + done, leaf)], expected=leaf)
-                done += 1
-            except LostRace:
-                lost.append(number)
-            store.open(NS, "s")
+    def open_forgetful() -> Any:  # noqa: ANN401 - it stands in for a store
+        made.append(SqliteStore(":memory:"))
+        return Forgetful(made[-1])
 
-    threads = [threading.Thread(target=write, args=(n,)) for n in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    opened = store.open(NS, "s")
-    assert opened.length == 101
-    assert opened.entries[0].id == root
-    assert {e.id for e in opened.entries[1:]} == {make_entry_id(1000 * n + i) for n in range(1, 5) for i in range(25)}
-    assert store.verify(NS) == []
+    with pytest.raises(AssertionError) as caught:
+        check_store(open_forgetful)
+    said = str(caught.value)
+    assert f" of {len(CHECKS)} promises are not kept:" in said
+    assert "search finds what is there: AssertionError: 'tokenizer' finds [], and stands in [0]" in said
+    assert "branches have paths of their own: " in said
+    assert "entries come back as they were" not in said
+    assert len(made) == len(CHECKS)
 
 
-def test_a_closed_store_says_so(store: Store) -> None:
-    store.create(NS, SessionInfo("s"))
-    store.close()
-    with pytest.raises(StoreError, match="closed"):
-        store.open(NS, "s")
-    with pytest.raises(StoreError, match="closed"):
-        store.append(NS, "s", [make_entry(1, None)], expected=None)
-    store.close()
-
-
-def test_a_head_that_was_moved_on_gives_what_follows_a_known_entry(store: Store) -> None:
-    log = Growing(store)
-    log.say("one", "two")
-    known = log.leaf
-    assert store.open(NS, "s", after=known).entries == ()
-    log.say("three", "four")
-    state = store.open(NS, "s", after=known)
-    assert (state.leaf, state.length, state.snapshot, list(state.entries)) == (log.leaf, 4, None, log.entries[2:])
-    for unknown in ("nobody", None):
-        assert store.open(NS, "s", after=unknown) == store.open(NS, "s")
-
-
-def test_a_head_that_was_moved_to_a_branch_gives_all_of_it(store: Store) -> None:
-    log = Growing(store)
-    first = log.say("one")[0]
-    known = log.say("two")[0].id
-    store.append(NS, "s", [make_entry(70, first.id), make_entry(71, make_entry_id(70))], expected=log.leaf)
-    assert store.open(NS, "s", after=known) == store.open(NS, "s")
-    assert [entry.id for entry in store.open(NS, "s", after=first.id).entries] == [make_entry_id(70), make_entry_id(71)]
-
-
-def test_a_number_beyond_64_bits_is_refused(store: Store) -> None:
-    log = Growing(store)
-    log.say("one")
-    for entry in (replace(make_entry(700, log.leaf), time=1 << 63), make_entry(701, log.leaf)):
-        counts = {"chars4": [1 << 63]} if entry.time != 1 << 63 else None
-        with pytest.raises(StoreError):
-            store.append(NS, "s", [entry], expected=log.leaf, counts=counts)
-    assert store.read_entries(NS, "s") == log.entries
-
-
-def test_long_words_are_told_apart(store: Store) -> None:
-    log = Growing(store)
-    log.say(f"The token is {'a' * 300}tail.")
-    assert [hit.position for hit in store.search_passages(NS, "a" * 300 + "tail")] == [0]
-    assert store.search_passages(NS, "a" * 300 + "other") == []
+def test_a_store_that_keeps_all_is_told_what_was_checked() -> None:
+    assert check_store(lambda: SqliteStore(":memory:")) == list(CHECKS)

@@ -1,4 +1,4 @@
-"""Assertions for your own tests: does what your agent needs survive a compaction?
+"""Assertions for your own tests: does what your agent needs survive a compaction, and does your store keep its word?
 
 May import: `session` and what lies below it. For pytest there is also the fixture `survives`, which is available once
 Tenfold is installed. Names are loaded when they are first used, since pytest imports this package for its plugin.
@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tenfold.testing.losses import SurvivalError, SurvivalResult
+    from tenfold.testing.store_checks import check_store
     from tenfold.testing.survival import assert_survives
 
-_MODULES = {"SurvivalError": "losses", "SurvivalResult": "losses", "assert_survives": "survival"}
+_MODULES = {
+    "SurvivalError": "losses",
+    "SurvivalResult": "losses",
+    "assert_survives": "survival",
+    "check_store": "store_checks",
+}
 
-__all__ = ["SurvivalError", "SurvivalResult", "assert_survives"]
+__all__ = ["SurvivalError", "SurvivalResult", "assert_survives", "check_store"]
 
 
 def __getattr__(name: str) -> object:
