@@ -450,19 +450,20 @@ class Conversation:
         self._counted = (units, count, total)
         return total + (len(get_step_messages(view.open_step, closing=False)) if view.open_step is not None else 0)
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[Entry], *, knows_usage: bool = True) -> None:
         """Appends entries whose parents form a chain from the leaf. Lone surrogates are replaced by U+FFFD.
 
-        Secrets are replaced if the store keeps none. Raises whatever the store raises, and nothing is changed then.
+        Secrets are replaced if the store keeps none. Raises whatever the store raises, and nothing is changed then. For
+        `knows_usage` see `Store.append`.
         """
         if self.address.store.redact_at_rest:
             entries = [redact_entry(entry) for entry in entries]
         try:
-            self._append_as_they_are(entries)
+            self._append_as_they_are(entries, knows_usage=knows_usage)
         except UnicodeEncodeError:
-            self._append_as_they_are(replace_surrogates(tuple(entries)))
+            self._append_as_they_are(replace_surrogates(tuple(entries)), knows_usage=knows_usage)
 
-    def _append_as_they_are(self, entries: Sequence[Entry]) -> None:
+    def _append_as_they_are(self, entries: Sequence[Entry], *, knows_usage: bool) -> None:
         view, calibration, path, address = self.view, self.calibration, self.view.path, self.address
         self.load_counts()
         try:
@@ -479,6 +480,7 @@ class Conversation:
                 snapshot=self.view.to_snapshot(encode_calibration(self.calibration)) if changed else None,
                 counts={self.counter.name: self._count_tokens(entries, view.length)},
                 purges=path.purges,
+                knows_usage=knows_usage,
             )
         except BaseException:
             while path.length > view.length:
@@ -495,15 +497,15 @@ class Conversation:
     ) -> list[str]:
         """Appends messages at the leaf, atomically, and returns their ids. `times` are theirs; without, they came now.
 
-        `usage` is stored with the last assistant message, the usage from `keep_usage` with the first. Raises whatever
-        the store raises, and nothing is changed then.
+        `usage` is stored with the last assistant message, the usage from `keep_usage` with the first. If another worker
+        has kept that, `LostRace` is raised, and it is known once the session was refreshed. Raises whatever the store
+        raises, and nothing is changed then.
         """
         messages = list_own_messages(messages)
         answers = [i for i, m in enumerate(messages) if m.role == "assistant"]
         usages: dict[int, Usage] = {}
-        pending = self._find_pending_usage() if answers else None
-        if pending is not None:
-            usages[answers[0]] = pending
+        if answers and self.pending_usage is not None:
+            usages[answers[0]] = self.pending_usage
         if answers and usage is not None:
             usages[answers[-1]] = usage
         entries: list[Entry] = []
@@ -514,7 +516,7 @@ class Conversation:
             entries.append(entry)
             parent = entry.id
         if entries:
-            self.append(entries)
+            self.append(entries, knows_usage=not answers or self.pending_usage is not None or not self.is_at_head)
         if answers:
             self.pending_usage = None
         return [e.id for e in entries]
@@ -616,14 +618,6 @@ class Conversation:
     def _read_request(self, state: HeadState) -> None:
         self.pending_usage = state.pending_usage
         self.sent_overhead, self.has_whole_request = state.overhead or NO_TOKENS, state.overhead is not None
-
-    def _find_pending_usage(self) -> Usage | None:
-        """Finds the usage of the last request. Another worker may have got the report, and kept it in the store."""
-        if self.pending_usage is not None or self.leaf is None or not self.is_at_head:
-            return self.pending_usage
-        address = self.address
-        state = address.store.open(address.namespace, address.session, address.head, after=self.leaf)
-        return state.pending_usage if state.leaf == self.leaf else None
 
     def _count_tokens(self, entries: Sequence[Entry], first: int) -> list[int]:
         originals = [build_original(p, m) for p, e in enumerate(entries, first) if (m := get_message(e)) is not None]

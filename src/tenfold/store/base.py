@@ -211,6 +211,7 @@ class Store(Protocol):
         snapshot: Snapshot | None = None,
         counts: Mapping[str, Sequence[int]] | None = None,
         purges: int | None = None,
+        knows_usage: bool = True,
     ) -> None:
         """Appends entries atomically and moves `head` to the last of them.
 
@@ -218,12 +219,15 @@ class Store(Protocol):
         entry of this session. Each later parent must be an entry of this session or of this call.
 
         `expected` is the leaf at which the caller believes the head to be; None means that there is no such head yet.
+        Without `knows_usage` the caller has not looked whether `keep_request` kept a report of usage for the answer
+        among the entries, and it is refused if there is one: then the caller has to read it and append it as well.
         `snapshot` is stored under the last entry. `counts[counter]` holds one token count per entry. `purges` is given
         with entries that quote others, such as Blocks: how many purges the caller had seen when it read what they
         quote.
 
-        Raises `LostRace` if the head is at another leaf or there was a purge since, `NotFoundError` if the session or a
-        parent does not exist, and `BadInput` for an id that is already stored. Nothing is written then.
+        Raises `LostRace` if the head is at another leaf, there was a purge since, or there is such a report;
+        `NotFoundError` if the session or a parent does not exist, and `BadInput` for an id that is already stored.
+        Nothing is written then.
         """
         ...
 

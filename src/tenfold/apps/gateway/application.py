@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-import httpx
 from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -26,6 +24,7 @@ from tenfold.apps.gateway.jobs_route import JOBS_PATH, JobsRoute
 from tenfold.apps.gateway.live_sessions import LiveSessions
 from tenfold.apps.gateway.relay import KEY_HEADER, Relay
 from tenfold.apps.gateway.request_log import LOG, RequestLog
+from tenfold.apps.gateway.upstream_clients import UpstreamClients
 from tenfold.apps.gateway.view_route import VIEW_PATH, ViewRoute
 from tenfold.apps.keyring import ACCESS, Access, Keyring, find_given_key
 from tenfold.apps.listening import LOOPBACK_HOSTS, keep_pages_out, send_error
@@ -36,7 +35,6 @@ from tenfold.store.base import Store
 if TYPE_CHECKING:
     from tenfold.apps.jobs.hosting import HostedJobs
 
-CONNECT_TIMEOUT = 15.0
 MEASURE_SECONDS = 60.0
 """For how long the size of a namespace is believed."""
 
@@ -65,11 +63,7 @@ class Gateway:
         `jobs`, summaries that are needed soon are jobs, and clients may add some.
         """
         self.settings, self.store, self.log = settings, store, RequestLog()
-        self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(settings.timeout, connect=CONNECT_TIMEOUT, pool=None),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),  # one client's cookies are no other's
-        )
+        self._clients = UpstreamClients(settings.timeout)
         self._config = config or load_settings()
         self._entrance, self._jobs = Entrance(settings, self.log), jobs
         self._tenants: dict[str, tuple[LiveSessions, ASGIApp]] = {}
@@ -96,9 +90,9 @@ class Gateway:
         if namespace not in self._tenants:
             settings = replace(self.settings, namespace=namespace)
             preparer = self._jobs.preparer if self._jobs is not None else None
-            sessions = LiveSessions(settings, self.store, self._config, self._client, preparer)
+            sessions = LiveSessions(settings, self.store, self._config, self._clients.first, preparer)
             view = ViewRoute(settings, sessions, self._entrance, self.log)
-            relay = Relay(settings, sessions, self._client, self._entrance, self.log)
+            relay = Relay(settings, sessions, self._clients, self._entrance, self.log)
             routes: list[BaseRoute] = [Route(VIEW_PATH, view, methods=["POST"])]
             if self._jobs is not None:
                 answer_jobs = JobsRoute(namespace, self.store, self._jobs.queue, self._entrance)
@@ -116,10 +110,12 @@ class Gateway:
 
     @asynccontextmanager
     async def _open(self, _: Starlette) -> AsyncIterator[None]:
-        async with self._client:
+        try:
             yield
             for sessions, _answer in list(self._tenants.values()):
                 await sessions.lanes.finish_later_work()
+        finally:
+            await self._clients.close()
 
     async def _report_health(self, _: Request) -> Response:
         return JSONResponse({"status": "ok", "version": __version__})

@@ -32,6 +32,7 @@ from tenfold.apps.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.apps.gateway.tenants import keep_credentials
 from tenfold.apps.gateway.unchanged import HEADER, NO_CALL, encode_header
 from tenfold.apps.gateway.upstream_bodies import MAX_ERROR, UpstreamBody
+from tenfold.apps.gateway.upstream_clients import UpstreamClients
 from tenfold.apps.gateway.upstream_model import UpstreamCall
 from tenfold.apps.gateway.upstreams import choose_likely_wire, get_api
 from tenfold.apps.gateway.usage_reader import UsageReader
@@ -58,7 +59,7 @@ class Relay(Struct, frozen=True):
 
     settings: GatewaySettings
     sessions: LiveSessions
-    client: httpx.AsyncClient
+    clients: UpstreamClients
     entrance: Entrance
     log: RequestLog
 
@@ -68,8 +69,8 @@ class Relay(Struct, frozen=True):
         is_call = scope["method"] == "POST" and bool(find_wire(get_path(scope)))
         try:
             async with self.entrance.take_in(scope, receive, is_json=is_call) as incoming:
-                with trace_span("tenfold.request") as note_attributes:
-                    await _Exchange(self, incoming, record, receive, send).run()
+                with trace_span("tenfold.request") as note_attributes, self.clients.hold() as client:
+                    await _Exchange(self, client, incoming, record, receive, send).run()
                     note_attributes(record.get_attributes())
         except (NotTaken, BadInput) as exc:
             record.status, record.note = exc.status if isinstance(exc, NotTaken) else 400, str(exc)
@@ -84,8 +85,15 @@ class _Exchange:
     """One request and its response. `prepared` is None if it is no call to a model, or after a fault of ours."""
 
     def __init__(
-        self, relay: Relay, incoming: IncomingRequest, record: RequestRecord, receive: Receive, send: Send
+        self,
+        relay: Relay,
+        client: httpx.AsyncClient,
+        incoming: IncomingRequest,
+        record: RequestRecord,
+        receive: Receive,
+        send: Send,
     ) -> None:
+        self._client = client
         self._settings, self._sessions, self._relay = relay.settings, relay.sessions, relay
         self._incoming, self._record, self._receive, self._send = incoming, record, receive, send
         self._wire = find_wire(incoming.path) if incoming.method == "POST" else ""
@@ -192,7 +200,7 @@ class _Exchange:
             own.append((b"accept-encoding", b"identity"))
         headers = [(n, v) for n, v in raw_headers if n.decode("latin-1").lower() not in left_out] + own
         scheme, _, host, target = self._url.split("/", 3)  # what the client wrote, which httpx would write its own way
-        client = self._relay.client
+        client = self._client
         extensions = {"timeout": client.timeout.as_dict(), "target": f"/{target}".encode("latin-1")}
         # Not by the client, which adds headers of its own.
         request = httpx.Request(

@@ -14,11 +14,12 @@ from tenfold.core.view.fold import Snapshot
 from tenfold.errors import BadInput, LostRace, NotFoundError, UsageError
 from tenfold.store.compressed_bodies import compress_body
 from tenfold.store.sql.database import Connection
-from tenfold.store.sql.paths import build_unknown_session_error, encode_snapshot
+from tenfold.store.sql.paths import build_unknown_session_error, decode_usage, encode_snapshot
 
 _SELECT_HEAD = (
     "SELECT s.ns, s.id, (SELECT id FROM counter WHERE name = :counter),"
-    " e.id, e.seg, e.pos, e.hash, (SELECT l.pos FROM entry l WHERE l.seg = e.seg ORDER BY l.pos DESC LIMIT 1), s.purges"
+    " e.id, e.seg, e.pos, e.hash, (SELECT l.pos FROM entry l WHERE l.seg = e.seg ORDER BY l.pos DESC LIMIT 1),"
+    " s.purges, h.pending"
     " FROM namespace n JOIN session s ON s.ns = n.id AND s.name = :session"
     " LEFT JOIN head h ON h.session = s.id AND h.name = :head LEFT JOIN entry e ON e.seq = h.leaf"
     " WHERE n.name = :namespace"
@@ -54,6 +55,7 @@ class AppendRequest(Struct, frozen=True):
     snapshot: Snapshot | None
     counts: Mapping[str, Sequence[int]]
     purges: int | None
+    knows_usage: bool
 
 
 class _TreePosition(NamedTuple):
@@ -81,6 +83,7 @@ def build_request(  # noqa: PLR0913  one append is one transaction, and these ar
     snapshot: Snapshot | None,
     counts: Mapping[str, Sequence[int]] | None,
     purges: int | None,
+    knows_usage: bool,
     compress: bool,
 ) -> AppendRequest:
     """Checks and encodes the arguments of an append. `compress` says that the entries go into a file.
@@ -94,7 +97,7 @@ def build_request(  # noqa: PLR0913  one append is one transaction, and these ar
             raise UsageError(f"{len(values)} counts by {counter} for {len(entries)} entries: give one count per entry")
     bodies = [encode_entry(e) for e in entries]
     stored = [compress_body(body) for body in bodies] if compress else bodies
-    return AppendRequest(entries, bodies, stored, expected, head, snapshot, counts or {}, purges)
+    return AppendRequest(entries, bodies, stored, expected, head, snapshot, counts or {}, purges, knows_usage)
 
 
 def append_entries(db: Connection, namespace: str, session: str, request: AppendRequest) -> None:
@@ -107,19 +110,10 @@ def append_entries(db: Connection, namespace: str, session: str, request: Append
     row = found.fetchone()
     if row is None:
         raise build_unknown_session_error(namespace, session)
-    ns, sid, counter, leaf, seg, pos, digest, last_position, purges = row
-    if leaf != request.expected:
-        if leaf == request.entries[-1].id:
-            return  # this call did it before, and lost its connection before it heard of it
-        raise LostRace(
-            f"head {request.head} is at {leaf or 'no entry'}, not at {request.expected or 'no entry'}: another writer "
-            "moved it; nothing was written: open the session again and retry"
-        )
-    if request.purges not in (None, purges):
-        raise LostRace(
-            f"session {session} has had {purges} purges, {request.purges} when this was made: it may quote what was "
-            "purged since; nothing was written: open the session again and make it anew"
-        )
+    ns, sid, counter, leaf, seg, pos, digest, last_position, purges, pending = row
+    if leaf != request.expected and leaf == request.entries[-1].id:
+        return  # this call did it before, and lost its connection before it heard of it
+    _check_race(session, request, leaf, purges, pending)
     if counter is None and first:
         counter = _get_counter_id(db, first)
     state = _AppendState(ns, sid, counter, [], {}, {})
@@ -152,6 +146,25 @@ def append_entries(db: Connection, namespace: str, session: str, request: Append
     db.execute(_MOVE_HEAD, (sid, request.head, leaf_seq, *stats))
     if leaf is not None and (request.entries[0].parent != leaf or any(map(_is_answer, request.entries))):
         db.execute("UPDATE head SET pending = NULL WHERE session = ? AND name = ?", (sid, request.head))
+
+
+def _check_race(session: str, request: AppendRequest, leaf: str | None, purges: int, pending: bytes | None) -> None:
+    """Raises `LostRace` if others have changed what the caller counts on."""
+    if leaf != request.expected:
+        raise LostRace(
+            f"head {request.head} is at {leaf or 'no entry'}, not at {request.expected or 'no entry'}: another writer "
+            "moved it; nothing was written: open the session again and retry"
+        )
+    if request.purges not in (None, purges):
+        raise LostRace(
+            f"session {session} has had {purges} purges, {request.purges} when this was made: it may quote what was "
+            "purged since; nothing was written: open the session again and make it anew"
+        )
+    if not request.knows_usage and decode_usage(pending) is not None:
+        raise LostRace(
+            f"a report of usage is kept at head {request.head} for this answer: nothing was written: open the session "
+            "again and append the report with it"
+        )
 
 
 def _is_answer(entry: Entry) -> bool:

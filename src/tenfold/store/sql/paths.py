@@ -152,11 +152,11 @@ def read_head(db: Connection, chains: ChainCache, session: int, head: str, after
     snapshot, snapshot_entries = _find_snapshot(db, chain, leaf) if known is None else (None, {})
     first = known + 1 if known is not None else snapshot.length if snapshot is not None else 0
     entries = read_range(db, chain, first, leaf.position) if first <= leaf.position else []
-    usage = _decode_usage(pending)
+    usage = decode_usage(pending)
     return HeadState(leaf.id, leaf.position + 1, snapshot, tuple(entries), snapshot_entries, purges, usage, overhead)
 
 
-def _decode_usage(body: object) -> Usage | None:
+def decode_usage(body: object) -> Usage | None:
     """Decodes a usage report that waits for its answer. A damaged one is dropped: the next one teaches the same."""
     try:
         return _usage_decoder.decode(body) if isinstance(body, bytes) else None

@@ -142,6 +142,7 @@ class SqlStore(Generic[DatabaseT]):
         snapshot: Snapshot | None = None,
         counts: Mapping[str, Sequence[int]] | None = None,
         purges: int | None = None,
+        knows_usage: bool = True,
     ) -> None:
         """See `Store.append`."""
         if self.redact_at_rest:
@@ -153,6 +154,7 @@ class SqlStore(Generic[DatabaseT]):
             snapshot=snapshot,
             counts=counts,
             purges=purges,
+            knows_usage=knows_usage,
             compress=self._compresses,
         )
         try:
