@@ -17,26 +17,24 @@ from tenfold.config.policies import POLICIES
 from tests.shape import scan
 
 _VERBS = """
-    abort add adjust adopt advance answer append apply approve archive arrange ask assert assign attach average await
-    batch blank branch browse build cache calculate calibrate call cancel canonicalize catch change check choose chunk
-    clamp classify clean clear climb clip close collapse collect combine compact compare compile complete compose
-    compress compute condense
-    connect consult continue convert copy correct count create cut decide decode defer delete derive
-    describe detect diff dismiss divide draw drive drop dump edit elide embed emit empty encode end ensure enter escape
-    estimate excerpt execute expand expire explain export extend extract fail fence fill find fingerprint finish fit
-    flatten flush fold forget fork format forward freeze generate get group handle hash hide hold ignore import index
-    inline insert inspect install interpolate interpret invoke itemize iter iterate join judge keep kill label leave
-    limit link list load locate look make map mark mask match measure memoize mend merge migrate move name navigate
-    normalize note notify open overlay pair parse pick pin place plan plant play pool pop prepare prepend preview print
-    probe prune purge put qualify quote raise rank read rebuild recall receive recognize record recover redact redo
-    refine refresh refuse register reject rejoin relax release remove render replace replay report request require
-    rescue reserve reset resolve respond restore resume retract revert rewind run salvage sanitize scan schedule score
-    scrub
-    search select send serialize set settle share shift shorten show skip slice soften sort splice split spread start
-    stem store stream strip succeed suggest sum summarize sync take time trace track transform translate trim truncate
-    try undo unescape unfold unpack unpin unquote update use validate verify wait walk watch weigh wrap write draft
-    examine follow grade reveal digest feed identify capture bind begin retry log overlay pass route announce confirm
-    allocate lock revoke rotate save seal
+abort add adjust adopt advance allocate announce answer append apply approve archive arrange ask assert assign attach
+average await batch begin bind blank branch browse build cache calculate calibrate call cancel canonicalize capture
+catch change check choose chunk clamp classify clean clear climb clip close collapse collect combine compact compare
+compile complete compose compress compute condense confirm connect consult continue convert copy correct count create
+cut decide decode defer delete derive describe detect diff digest dismiss divide do draft draw drive drop dump edit
+elide embed emit empty encode end ensure enter escape estimate examine excerpt execute expand expect expire explain
+export extend extract fail feed fence fill find fingerprint finish fit flatten flush fold follow forget fork format
+forward freeze generate get grade group handle hash hide hold host identify ignore import index inline insert inspect
+install interpolate interpret invoke itemize iter iterate join judge keep kill label leave limit link list load locate
+lock log look make map mark mask match measure memoize mend merge migrate move name navigate normalize note notify
+open overlay pair parse pass pick pin place plan plant play pool pop prepare prepend preview print probe prune purge
+put qualify quote raise rank read rebuild recall receive recognize record recover redact redo refine refresh refuse
+register reject rejoin relax release remove render replace replay report request require rescue reserve reset resolve
+respond restore resume retract retry reveal revert revoke rewind rotate route run salvage sanitize save say scan
+schedule score scrub seal search select send serialize set settle share shift shorten show skip sleep slice soften
+sort splice split spread start stem stop store stream strip succeed suggest sum summarize sync take tell time trace
+track transform translate trim truncate try undo unescape unfold unpack unpin unquote update use validate verify wait
+walk watch weigh wrap write
 """
 VERBS = frozenset(_VERBS.split())
 """The first words of functions: what they do. A new verb is added here; a word that is no verb does not belong."""

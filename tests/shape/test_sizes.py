@@ -36,7 +36,16 @@ BROAD_EXCEPT_ALLOWED: dict[tuple[str, str], str] = {
     ("src/tenfold/session/drive.py", "anotify"): "runs a user's listener: one that raises is reported and ignored",
     ("src/tenfold/session/drive.py", "_call"): "runs a user's hook or listener: what it raised is reported",
     ("src/tenfold/session/concurrency.py", "run_work"): "runs work on a thread: what it raised is raised by the reader",
-    ("src/tenfold/session/drive.py", "_call_model_async"): "runs a user's model: one that raises is a failed call",
+    ("src/tenfold/session/drive.py", "_await_answer"): "runs a user's model: one that raises is a failed call",
+    ("src/tenfold/apps/jobs/prepared.py", "watch"): "gives a future: what it raised is raised by the reader",
+    (
+        "src/tenfold/apps/jobs/worker.py",
+        "_keep_alive",
+    ): "goes on while the database is away: it is logged, and tried again",
+    (
+        "src/tenfold/testing/store_checks.py",
+        "check_store",
+    ): "runs a user's store: what it raised is told with the check",
 }
 """(file, function) -> why. Two places may have one: what runs users' hooks, and the outermost edge of a program."""
 

@@ -114,6 +114,17 @@ def _build_settings(config: Config, upstream: Sequence[str] | None, **flags: obj
     return settings
 
 
+WorkersOption = Annotated[
+    int, typer.Option(min=1, help="How many processes serve the port. They share the store. Default: 1.")
+]
+JobsOption = Annotated[
+    bool,
+    typer.Option(
+        "--jobs",
+        help="Have summaries that are needed soon written as durable jobs, by the model of your settings. With a file "
+        "as the store this process does them, with a database `tenfold worker` does.",
+    ),
+]
 DryRunOption = Annotated[
     Path | None,
     typer.Option(
@@ -144,17 +155,8 @@ def serve(  # noqa: PLR0913 - one parameter per flag is how typer describes a co
     shadow: ShadowOption = False,
     allow_origin: AllowOriginOption = None,
     credential_header: CredentialHeaderOption = None,
-    workers: Annotated[
-        int, typer.Option(min=1, help="How many processes serve the port. They share the store. Default: 1.")
-    ] = 1,
-    jobs: Annotated[
-        bool,
-        typer.Option(
-            "--jobs",
-            help="Have summaries that are needed soon written as durable jobs, by the model of your settings. With a "
-            "file as the store this process does them, with a database `tenfold worker` does.",
-        ),
-    ] = False,
+    workers: WorkersOption = 1,
+    jobs: JobsOption = False,
     dry_run: DryRunOption = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "",

@@ -60,10 +60,10 @@ class RetentionSettings(Struct, frozen=True, forbid_unknown_fields=True):
             parse_age(older_than) if older_than else None, parse_size(keep_under) if keep_under else None
         )
 
-    def keeps_pinned(self, namespace: str) -> bool:
-        """Tells whether sessions of a namespace with pinned messages are kept."""
+    def can_delete_pinned(self, namespace: str) -> bool:
+        """Tells whether sessions of a namespace with pinned messages are deleted as well."""
         own = self.namespaces.get(namespace, NamespaceRetention()).pinned
-        return not (self.pinned if own is None else own)
+        return self.pinned if own is None else own
 
 
 class JobSettings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -254,7 +254,7 @@ class Worker:
 
     def _choose(self, namespace: str) -> tuple[list[str], int]:
         rules = self.settings.retention
-        rule, keeps_pinned = rules.get_rule(namespace), rules.keeps_pinned(namespace)
+        rule, keeps_pinned = rules.get_rule(namespace), not rules.can_delete_pinned(namespace)
         expired, _ = find_expired(self._store, namespace, rule, keeps_pinned=keeps_pinned)
         return [each.row.info.id for each in expired], sum(each.size for each in expired)
 
