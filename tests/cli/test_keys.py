@@ -40,16 +40,19 @@ def test_what_was_done_is_recorded_as_soon_as_there_is_a_key(tenfold: Cli, pi: P
         ["search", "file"],
         ["rules", "last", "--add", "Never push."],
         ["export", "last", "--view", "--out", str(tmp_path / "view.jsonl")],
+        ["compact", str(pi), "--to", "15%", "--out", str(tmp_path / "smaller.jsonl")],
+        ["store", "copy", tenfold.store, str(tmp_path / "copy.db")],
+        ["store", "backup", str(tmp_path / "backup.db")],
         ["undo", "last"],
         ["purge", tenfold.run_ok("sessions", "--json").objects[0]["session"], "--yes"],
     ):
         tenfold.run_ok(*command)
     lines = tenfold.run_ok("audit", "--json").objects
     assert [each["action"] for each in lines] == [
-        *("keys create", "read", "read", "search", "rules", "export", "undo", "purge")
+        *("keys create", "read", "read", "search", "rules", "export", "export", "copy", "backup", "undo", "purge")
     ]
     assert {(each["actor"], each["source"]) for each in lines} == {(getpass.getuser(), "command")}
-    assert "8 lines, each as it was written" in tenfold.run_ok("audit", "--verify").out
+    assert "11 lines, each as it was written" in tenfold.run_ok("audit", "--verify").out
     assert "file" not in str([each["target"] for each in lines]), "the words of a search are not in it"
     with closing(sqlite3.connect(tenfold.store, isolation_level=None)) as db:
         db.execute("DROP TRIGGER access_record_is_kept")

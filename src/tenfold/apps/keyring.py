@@ -6,6 +6,7 @@ key that was revoked ends soon, and a request waits for the store only then.
 
 from __future__ import annotations
 
+import getpass
 import threading
 import time
 from hmac import compare_digest
@@ -111,6 +112,12 @@ class Keyring:
         if access.key is not None:
             record = AccessRecord(0, get_current_time(), access.key.name, source, action, access.namespace, target)
             self._store.record_access(record)
+
+
+def note_access(store: Store, namespace: str, action: str, target: str, *, source: str = "command") -> None:
+    """Notes in a store that has keys what the user of this machine did, by a command or by a program of his."""
+    if store.list_keys():
+        store.record_access(AccessRecord(0, get_current_time(), getpass.getuser(), source, action, namespace, target))
 
 
 def find_given_key(headers: list[tuple[bytes, bytes]], name: str) -> tuple[str, list[tuple[bytes, bytes]]]:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from tenfold.apps.cli.console import print_json, print_note, print_table, show
 from tenfold.apps.cli.process import ExitCode
-from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, note_access, open_cli_store
+from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, open_cli_store
+from tenfold.apps.keyring import note_access
 from tenfold.errors import NotFoundError
 from tenfold.store.access import AccessKey, create_key, find_broken_record
 from tenfold.store.base import Store

@@ -15,12 +15,12 @@ from tenfold.apps.cli.store_access import (
     SessionArgument,
     StoreOption,
     find_location,
-    note_access,
     open_cli_store,
     open_session,
     purge_jobs,
 )
 from tenfold.apps.cli.view_commands import get_live_blocks, render_block_sizes
+from tenfold.apps.keyring import note_access
 from tenfold.compaction.facts.ledger import Instruction
 from tenfold.config.settings import load_settings
 from tenfold.core.text.terminal_safe import strip_controls, to_one_line

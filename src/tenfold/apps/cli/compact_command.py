@@ -40,6 +40,7 @@ from tenfold.apps.cli.store_access import (
     open_session,
     parse_models,
 )
+from tenfold.apps.keyring import note_access
 from tenfold.compaction.engine.call import Call
 from tenfold.compaction.trigger.sizes import convert_size, parse_size
 from tenfold.config.policies import POLICIES
@@ -368,6 +369,8 @@ def _compact_recorded(
             place.parent.mkdir(parents=True, exist_ok=True)
         write_file(place, data, force=arguments.force)
         record_export(store, arguments.namespace, [session.address.session for session in sessions], place, data)
+        for session in sessions:
+            note_access(store, arguments.namespace, "export", session.address.session)
 
 
 def _copy_to_memory(store: Store, recorded: Sequence[ParsedSession], namespace: str) -> Store:

@@ -14,6 +14,7 @@ from tenfold.apps.cli.console import print_json, print_note, show, show_command
 from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.source_files import parse_path
 from tenfold.apps.cli.store_access import JsonOption, StoreOption, find_location
+from tenfold.apps.keyring import note_access
 from tenfold.core.text.terminal_safe import sanitize
 from tenfold.errors import UsageError
 from tenfold.store.base import MEMORY_LOCATION, StoreState
@@ -78,6 +79,7 @@ def copy(
     migrate_store(target)
     sessions = entries = new = problems = 0
     with closing(open_store(source)) as one, closing(open_store(target)) as other:
+        note_access(one, namespace or "all", "copy", describe_location(target))
         keys = copy_keys(one, other, namespace=namespace or None)
         for each in copy_store(one, other, namespace=namespace or None):
             sessions, entries, new = sessions + 1, entries + each.entries, new + each.new_entries
@@ -114,6 +116,7 @@ def create_backup(
     if location == MEMORY_LOCATION or not Path(location).exists():
         raise UsageError(f"there is no store {location}: name one with --store")
     with closing(SqliteStore(location)) as place:
+        note_access(place, "all", "backup", str(file))
         place.copy_to(file)
     show(f"{location} -> {file}: {file.stat().st_size:,} bytes")
 

@@ -11,14 +11,8 @@ from tenfold.apps.cli.console import emit, print_note
 from tenfold.apps.cli.exported_files import ForceOption, record_export, write_file
 from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.source_files import parse_path
-from tenfold.apps.cli.store_access import (
-    NamespaceOption,
-    SessionArgument,
-    StoreOption,
-    note_access,
-    open_cli_store,
-    open_session,
-)
+from tenfold.apps.cli.store_access import NamespaceOption, SessionArgument, StoreOption, open_cli_store, open_session
+from tenfold.apps.keyring import note_access
 from tenfold.core.wire import DEFAULT_WIRE, WIRES
 from tenfold.formats.export_items import FILE_KINDS
 from tenfold.formats.output_file import check_output

@@ -17,17 +17,12 @@ import typer
 
 from tenfold.apps.cli.console import print_json, print_note, print_table, show
 from tenfold.apps.cli.source_files import parse_path
-from tenfold.apps.cli.store_access import (
-    JsonOption,
-    NamespaceOption,
-    StoreOption,
-    find_location,
-    note_access,
-    open_cli_store,
-)
+from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, find_location, open_cli_store
+from tenfold.apps.keyring import note_access
 from tenfold.config.settings import load_settings
 from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.errors import UsageError
+from tenfold.store.location import describe_location
 from tenfold.store.lookup import LAST, find_session
 
 if TYPE_CHECKING:
@@ -231,6 +226,8 @@ def add_copy(
     """Adds a job that copies the sessions to another store, as `tenfold store copy` does."""
     from tenfold.apps.jobs.job import CopyJob  # noqa: PLC0415 - an optional extra
 
+    with open_cli_store(store) as place:
+        note_access(place, namespace or "all", "copy", describe_location(target))
     _add(store, CopyJob(target, namespace))
 
 

@@ -20,14 +20,8 @@ from tenfold.apps.cli.console import (
     replace_unencodable,
     show,
 )
-from tenfold.apps.cli.store_access import (
-    JsonOption,
-    NamespaceOption,
-    StoreOption,
-    find_location,
-    note_access,
-    open_cli_store,
-)
+from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, find_location, open_cli_store
+from tenfold.apps.keyring import note_access
 from tenfold.config import settings
 from tenfold.config.policies import POLICIES
 from tenfold.core.meter.counters import choose_counter

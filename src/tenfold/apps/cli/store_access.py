@@ -5,7 +5,6 @@ The providers' clients are an extra and slow to load. They are imported here, an
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -25,9 +24,7 @@ from tenfold.errors import UnusableModel, UsageError
 from tenfold.models.choose import AUTO, explain_no_choice, has_provider, qualify_served_model, resolve_models
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
-from tenfold.store.access import AccessRecord
 from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION, SessionRow, Store
-from tenfold.store.ids import get_current_time
 from tenfold.store.location import get_default_location, is_database, open_store
 from tenfold.store.lookup import list_heads
 from tenfold.store.sqlite.store import BUSY_SECONDS
@@ -221,13 +218,6 @@ def open_cli_store(path: str | None, *, create: bool = False, busy_seconds: floa
         yield store
     finally:
         store.close()
-
-
-def note_access(store: Store, namespace: str, action: str, target: str) -> None:
-    """Notes in a store that has keys who did something by a command: see `AccessRecord`."""
-    if store.list_keys():
-        actor, source = getpass.getuser(), "command"
-        store.record_access(AccessRecord(0, get_current_time(), actor, source, action, namespace, target))
 
 
 def purge_jobs(location: str, namespace: str, sessions: Iterable[str]) -> None:

@@ -18,10 +18,10 @@ from tenfold.apps.cli.store_access import (
     NamespaceOption,
     StoreOption,
     find_location,
-    note_access,
     open_cli_store,
     purge_jobs,
 )
+from tenfold.apps.keyring import note_access
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.errors import StoreError, UsageError
 from tenfold.formats.output_file import draft_output

@@ -27,10 +27,10 @@ from tenfold.apps.cli.store_access import (
     NamespaceOption,
     SessionArgument,
     StoreOption,
-    note_access,
     open_cli_store,
     open_session,
 )
+from tenfold.apps.keyring import note_access
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.facts.section import get_shown_text
 from tenfold.compaction.summarize.literals import count_unconfirmed

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenfold import __version__
-from tenfold.apps.keyring import ACCESS, Access, Keyring
+from tenfold.apps.keyring import ACCESS, Access, Keyring, note_access
 from tenfold.apps.listening import LOOPBACK_HOSTS, bind_port, get_url, keep_pages_out
 from tenfold.apps.mcp.session_tools import SessionTools
 from tenfold.errors import TenfoldError, UsageError
@@ -89,11 +89,15 @@ class _Reader(Struct, frozen=True):
     keyring: Keyring | None
 
     async def answer(self, context: Context, action: str, target: str, work: Callable[[SessionTools], str]) -> str:
-        """Answers a call in a thread, and notes what was read with a key."""
+        """Answers a call in a thread, and notes what was read with a key, or by a program that the user has started."""
         access, source = _find_access(context)
 
         def run() -> str:
-            if access is None or access.key is None or self.keyring is None:
+            if self.keyring is None:
+                text = work(self.tools)
+                note_access(self.tools.store, self.tools.namespace, action, target, source=source)
+                return text
+            if access is None or access.key is None:
                 return work(self.tools)
             text = work(self.tools.with_namespace(access.namespace))
             self.keyring.note(access, source, action, target)
