@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import socket
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
 from tenfold.apps.cli.main import run as run_command
-from tenfold.apps.mcp.mcp_server import build_http_application
+from tenfold.apps.mcp.mcp_server import build_http_application, build_server
 from tenfold.apps.mcp.session_tools import SessionTools
 from tenfold.errors import UsageError
 from tenfold.store.access import create_key
@@ -158,4 +159,24 @@ def test_a_key_of_the_store_reads_its_namespace_and_nothing_else(store_path: Pat
         ("anna", "default", "status"),
         ("bob", "empty", "status"),
     ]
+    store.close()
+
+
+def test_what_a_program_of_the_users_reads_is_on_the_record(store_path: Path) -> None:
+    """Over standard input there is no key: who started the server is who reads."""
+
+    async def ask() -> None:
+        async with Client(build_server(SessionTools(store))) as client:
+            await client.call_tool("status", {})
+            await client.call_tool("search", {"words": "a secret question"})
+
+    store = open_store(store_path)
+    asyncio.run(ask())
+    assert store.read_record() == [], "without keys there is no record"
+    key, _ = create_key("anna", "default", get_current_time())
+    store.save_key(key)
+    asyncio.run(ask())
+    lines = [(line.actor, line.source, line.action) for line in store.read_record()]
+    assert lines == [(getpass.getuser(), "mcp", "status"), (getpass.getuser(), "mcp", "search")]
+    assert "secret" not in str(store.read_record())
     store.close()
