@@ -170,6 +170,15 @@ def test_a_session_is_exported_as_the_command_does_it(kind: str, tmp_path: Path)
         assert stat.S_IMODE(out.stat().st_mode) == 0o600
 
 
+def test_a_file_that_cannot_be_written_is_a_failed_job(kind: str, tmp_path: Path) -> None:
+    with create_place(kind, tmp_path) as location, open_place(location) as store:
+        add_session(store, "one", steps=2)
+        with run_worker(store, location) as queue:
+            (row,) = wait_for_jobs(queue, queue.add(ExportJob("one", str(tmp_path / "nowhere" / "out.json"))))
+    assert row.state == "failed"
+    assert "nowhere" in row.error
+
+
 def test_what_no_search_has_seen_is_indexed(kind: str, tmp_path: Path) -> None:
     with create_place(kind, tmp_path) as location, open_place(location) as store:
         session = add_session(store, "one")
@@ -299,6 +308,8 @@ def test_jobs_that_cannot_be_kept_are_refused(kind: str, tmp_path: Path) -> None
         ({"at_onse": 2}, "contains unknown field `at_onse`"),
         ({"at_once": 0}, "the setting at_once of jobs is 0: it has to be at least 1"),
         ({"retention": {"older_than": "soon"}}, "'soon' is not an age"),
+        ({"index": "often"}, "the setting index of jobs is 'often', which is no cron expression"),
+        ({"retention": {"older_than": "9d", "schedule": "3 am"}}, "the setting retention.schedule of jobs is '3 am'"),
         ({"retention": {"schedule": "0 3 * * *"}}, "retention has a schedule and nothing to delete"),
         ({"retention": {"namespaces": {"acme": {"keep_under": "much"}}}}, "'much' is not a size"),
     ],

@@ -157,3 +157,35 @@ def test_a_purge_reaches_the_jobs(kind: str, tmp_path: Path) -> None:
         full = build_request(70)
         sent = session.before_model(full, window=window)["messages"]
         assert len(sent) < len(full["messages"]), "without what was prepared, code writes"
+
+
+def test_an_entry_that_was_purged_before_is_no_hindrance_and_one_purged_since_is(kind: str, tmp_path: Path) -> None:
+    window, warned, over = build_window_case()
+    with open_both(kind, tmp_path) as (location, here, there), run_worker(there, location, Writer()) as queue:
+        session = open_replica(here, queue)
+        session.before_model(warned, window=10_000_000)
+        entries = here.read_entries(DEFAULT_NAMESPACE, "s")
+        there.purge(DEFAULT_NAMESPACE, "s", entries[1].id, now=1)
+        asking = open_replica(here, queue)
+        asking.before_model(warned, window=window)
+        wait_for_jobs(queue, get_job(asking))
+        taking = open_replica(there, queue)
+        assert len(taking.before_model(over, window=window)["messages"]) < len(over["messages"])
+        assert taking.outcome is not None
+        assert taking.outcome.status == "compacted"
+        (block,) = list_blocks(there)
+        assert SUMMARY.splitlines()[1] in repr(block.replacements), "what was prepared was taken"
+
+
+def test_what_quotes_an_entry_that_was_purged_since_is_not_taken(kind: str, tmp_path: Path) -> None:
+    window, warned, over = build_window_case()
+    with open_both(kind, tmp_path) as (location, here, there), run_worker(there, location, Writer()) as queue:
+        asking = open_replica(here, queue)
+        asking.before_model(warned, window=window)
+        wait_for_jobs(queue, get_job(asking))
+        entries = here.read_entries(DEFAULT_NAMESPACE, "s")
+        there.purge(DEFAULT_NAMESPACE, "s", entries[1].id, now=1)  # and nobody tells the jobs
+        asking.before_model(over, window=window)
+        blocks = list_blocks(there)
+        assert all(SUMMARY.splitlines()[1] not in repr(block.replacements) for block in blocks)
+        assert there.verify(DEFAULT_NAMESPACE) == []

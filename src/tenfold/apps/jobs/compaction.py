@@ -56,23 +56,25 @@ class Steps(Protocol):
 class JobResult(Struct, frozen=True, omit_defaults=True):
     """What a compaction job returns.
 
-    `summary` is a line about it, `entry` the Block or Attempt that is yet to be appended, and `leaf` the entry that its
-    view ended with.
+    `summary` is a line about it, and `entry` the Block or Attempt that is yet to be appended. `leaf` is the entry that
+    its view ended with, and `purges` is how many purges the session had had when that was read.
     """
 
     summary: str
     outcome: Outcome
     leaf: str = ""
     entry: str = ""
+    purges: int = 0
 
     def decode(self) -> EngineResult:
         """Returns it as the engine returned it."""
         return EngineResult(self.outcome, decode_entry(b64decode(self.entry)) if self.entry else None)
 
-
-def open_view(store: Store, namespace: str, leaf: str) -> View:
-    """Opens the view that ends with an entry, by its own path from the root."""
-    return View.from_path(open_path(store, namespace, store.locate(namespace, leaf)) if leaf else Path(length=0))
+    def open_view(self, store: Store, namespace: str) -> View:
+        """Opens the view that it was planned on, by the path from the root to its last entry."""
+        path = open_path(store, namespace, store.locate(namespace, self.leaf)) if self.leaf else Path(length=0)
+        path.purges = self.purges
+        return View.from_path(path)
 
 
 def run_compaction(
@@ -104,7 +106,7 @@ def run_compaction(
         result = replace(result, outcome=replace(result.outcome, notes=(*result.outcome.notes, by_code)))
     if not job.appends:
         entry = b64encode(encode_entry(result.entry)).decode() if result.entry is not None else ""
-        return JobResult(_describe(result.outcome), result.outcome, begun["leaf"], entry)
+        return JobResult(_describe(result.outcome), result.outcome, begun["leaf"], entry, view.path.purges)
     outcome = steps.run("append", lambda: msgspec.to_builtins(_append(job, store, config, result, view, call)))
     return JobResult(_describe(final := msgspec.convert(outcome, Outcome)), final, begun["leaf"])
 

@@ -15,11 +15,19 @@ older_than = "30d"           # takes the place of what stands above
 from __future__ import annotations
 
 import msgspec
+from croniter import croniter
 from msgspec import Struct
 
 from tenfold.config.settings import Config
 from tenfold.errors import UsageError
 from tenfold.store.retention import RetentionRule, parse_age, parse_size
+
+
+def _check_schedule(name: str, cron: str) -> None:
+    if cron and not croniter.is_valid(cron):
+        raise UsageError(
+            f"the setting {name} of jobs is {cron!r}, which is no cron expression: write one as in '0 3 * * *'"
+        )
 
 
 class NamespaceRetention(Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,6 +56,7 @@ class RetentionSettings(Struct, frozen=True, forbid_unknown_fields=True):
         """Raises `UsageError` for what is no age, no size, or a schedule without a limit."""
         for name in ("", *self.namespaces):
             self.get_rule(name)
+        _check_schedule("retention.schedule", self.schedule)
         if self.schedule and not (self.older_than or self.keep_under or self.namespaces):
             raise UsageError("retention has a schedule and nothing to delete: set older_than, keep_under, or both")
 
@@ -86,6 +95,7 @@ class JobSettings(Struct, frozen=True, forbid_unknown_fields=True):
         for name in ("at_once", "at_once_per_namespace", "max_waiting", "keep_days"):
             if getattr(self, name) < 1:
                 raise UsageError(f"the setting {name} of jobs is {getattr(self, name)}: it has to be at least 1")
+        _check_schedule("index", self.index)
 
 
 def load_job_settings(config: Config) -> JobSettings:

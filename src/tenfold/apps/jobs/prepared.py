@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tenfold.apps.jobs.compaction import JobResult, open_view
+from tenfold.apps.jobs.compaction import JobResult
 from tenfold.apps.jobs.job import CompactJob, JobRow
 from tenfold.apps.jobs.queue import PREPARED, JobQueue, digest_session
 from tenfold.compaction.engine.call import Call
@@ -149,4 +149,4 @@ class JobPreparation:
         given: Any = self._queue.read_result(self.id)
         result = msgspec.convert(given, JobResult)
         address = self._address
-        return result.decode(), open_view(address.store, address.namespace, result.leaf)
+        return result.decode(), result.open_view(address.store, address.namespace)

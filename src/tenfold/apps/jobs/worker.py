@@ -211,7 +211,7 @@ class Worker:
         with trace_span("tenfold.job", where):
             try:
                 result = self._do(job)
-            except TenfoldError:
+            except (TenfoldError, OSError):
                 count_job(kind, namespace, "failed")
                 raise
         count_job(kind, namespace, "done")
@@ -310,9 +310,9 @@ def _register(kind: str, run: Callable[[Job], dict[str, Any]]) -> Callable[..., 
         job: Job = msgspec.convert(first if second is None else second, Job)
         try:
             return run(job)
-        except TenfoldError as exc:
+        except (TenfoldError, OSError) as exc:
             LOG.warning("job %s failed: %s", DBOS.workflow_id, redact(str(exc)))
-            raise type(exc)(redact(str(exc))) from None
+            raise TenfoldError(redact(str(exc))) from None
 
     workflow: Callable[..., Any] = DBOS.workflow(name=kind, max_recovery_attempts=MOST_TRIES)(do)
     return workflow
