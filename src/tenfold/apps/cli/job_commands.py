@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tenfold.apps.cli.console import print_json, print_note, print_table, show
+from tenfold.apps.cli.console import print_json, print_note, show
 from tenfold.apps.cli.source_files import parse_path
 from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, find_location, open_cli_store
 from tenfold.apps.keyring import note_access
 from tenfold.config.settings import load_settings
-from tenfold.core.text.terminal_safe import to_one_line
+from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.errors import UsageError
 from tenfold.store.location import describe_location
 from tenfold.store.lookup import LAST, find_session
@@ -95,18 +95,11 @@ def list_jobs(
     if not rows:
         show("no jobs; `tenfold jobs --help` says which there are")
         return
-    lines = [
-        (
-            row.id,
-            row.namespace,
-            row.state,
-            _format_time(row.created),
-            _describe_end(row),
-            to_one_line(_explain(row), 120),
-        )
-        for row in rows
-    ]
-    print_table(("job", "namespace", "state", "added", "took", "how it ended"), lines, fit="how it ended")
+    for row in rows:
+        parts = (f"{row.state:<9}", row.id, row.namespace, _format_time(row.created), _describe_end(row))
+        show(sanitize("  ".join(filter(None, parts))))
+        if explanation := _explain(row):
+            show(f"           {to_one_line(explanation, 240)}")
 
 
 def _format_time(time: int) -> str:
@@ -211,7 +204,7 @@ def add_retention(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, and delete nothing.")] = False,
     store: StoreOption = None,
 ) -> None:
-    """Adds a job that deletes what [tenfold.jobs.retention] of the worker's settings lets expire, in all namespaces."""
+    """Adds a job that deletes what the worker's settings let expire, of all tenants: see the table `jobs.retention`."""
     from tenfold.apps.jobs.job import RetentionJob  # noqa: PLC0415 - an optional extra
 
     _add(store, RetentionJob(dry_run))
@@ -232,7 +225,7 @@ def add_copy(
 
 
 def run_worker(*, store: StoreOption = None) -> None:
-    """Does the jobs of a store until it is stopped, as many at a time as [tenfold.jobs] in your settings says.
+    """Does the jobs of a store until it is stopped, as many at a time as `jobs.at_once` in your settings says.
 
     Start as many as you like, on any machine that reaches the store. If one dies, the others go on with its jobs.
     """
