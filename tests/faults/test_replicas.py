@@ -72,6 +72,9 @@ def test_whatever_is_killed_nothing_is_lost_or_doubled(report: list[str]) -> Non
             working = [pool.submit(clients.work, talk) for talk in clients.talks]
             try:
                 kills = kill_at_random(gateways, database)
+                until = time.monotonic() + 500
+                while clients.counts["requests"] < REQUESTS and time.monotonic() < until:
+                    time.sleep(0.1)
             finally:
                 clients.done.set()
             for each in working:
