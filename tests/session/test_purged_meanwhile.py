@@ -9,7 +9,8 @@ import pytest
 
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import CharacterCounter
-from tenfold.core.record.message import Message, Text
+from tenfold.core.record.entry import MessageEntry
+from tenfold.core.record.message import Message, Text, get_text
 from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
@@ -110,3 +111,39 @@ def test_a_host_that_goes_on_sending_it_does_not_bring_it_back(stores: tuple[Sql
         assert b"heliotrope" not in read_everything(other)
         assert len(other.read_entries(NS, "s")) == len(history), "nothing was taken for a rewrite"
     assert other.verify(NS) == []
+
+
+def test_another_message_in_its_place_is_new(stores: tuple[SqliteStore, SqliteStore]) -> None:
+    """Only what was purged is taken for it: a correction, an answer or a call that stands there instead is kept."""
+    mine, other = stores
+    session = open_session(mine)
+    history: list[dict[str, str]] = [{"role": "user", "content": "Use the production database."}]
+    history += [{"role": "assistant", "content": "Done."}, {"role": "user", "content": "Thanks."}]
+    session.before_model({"model": "gpt-4o", "messages": history})
+    other.purge(NS, "s", session.view.path.get_entry(0).id, now=1)
+    corrected = [{"role": "user", "content": "Never touch production."}, *history[1:]]
+    again = Session(SessionAddress(other, "s"), "tenfold")
+    assert again.before_model({"model": "gpt-4o", "messages": corrected})["messages"] == corrected
+    assert "Never touch production." in str([get_text(m) for m in again.view.get_messages()])
+    shorter = history[1:]
+    last = Session(SessionAddress(other, "s"), "tenfold")
+    assert last.before_model({"model": "gpt-4o", "messages": shorter})["messages"] == shorter
+
+
+def test_it_does_not_come_back_behind_an_older_view_either(stores: tuple[SqliteStore, SqliteStore]) -> None:
+    """A host that goes on from the view of an earlier Block sends what was said after it in full."""
+    mine, other = stores
+    session = open_session(mine)
+    session.append(*build_messages()[1:])
+    assert session.compact(to=1_500).status == "compacted"
+    view = [{"role": m.role, "content": get_text(m)} for m in session.view.get_messages()]
+    secret = {"role": "user", "content": f"Remember: {PURGED}."}
+    sent = [*view, secret, {"role": "assistant", "content": "Noted."}, {"role": "user", "content": "Go on."}]
+    session.before_model({"model": "gpt-4o", "messages": sent})
+    session.append(*build_messages()[1:])
+    assert session.compact(to=1_200).status == "compacted"
+    (entry,) = (e for e in other.read_entries(NS, "s") if isinstance(e, MessageEntry) and PURGED in get_text(e.message))
+    other.purge(NS, "s", entry.id, now=1)
+    for each in (session, Session(SessionAddress(other, "s"), build_policy("tenfold", CharacterCounter()))):
+        each.before_model({"model": "gpt-4o", "messages": sent})
+        assert b"heliotrope" not in read_everything(other)

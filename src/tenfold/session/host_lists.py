@@ -14,12 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.core.record.block import Block
-from tenfold.core.record.entry import Pin, Setting, Tombstone, get_message, is_rule_setting
+from tenfold.core.record.entry import Entry, Pin, Setting, Tombstone, get_message, is_rule_setting
 from tenfold.core.record.message import Message, get_call_ids, get_text
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
 from tenfold.core.view.units import MessageKey, VisibleMessage, build_original_key, get_step_messages, is_visible
-from tenfold.core.wire.fingerprint import fingerprint_message
+from tenfold.core.wire.fingerprint import digest_purged, fingerprint_message
 from tenfold.core.wire.marks import find_summary_mark, is_system_prompt
 
 KeyLookup = Callable[[int, Message], bytes]
@@ -215,9 +215,7 @@ def _match_raw_history(keys: list[bytes], path: Path, get_key: KeyLookup) -> His
             message = get_message(entry)
             if message is None:
                 continue
-            if len(known) == len(keys) or (
-                get_key(at, message) != keys[len(known)] and not isinstance(entry, Tombstone)
-            ):
+            if len(known) == len(keys) or not _is_same(entry, get_key(at, message), keys[len(known)]):
                 return HistoryMatch(len(known), last, tuple(known))
             known.append(build_original_key(at))
             last = at
@@ -234,8 +232,9 @@ def _match_view(keys: list[bytes], view: View, get_key: KeyLookup, *, later_path
             fingerprint = (
                 get_key(each.position, each.message) if each.is_original else fingerprint_message(each.message)
             )
+            entry = view.path.get_entry(each.position) if each.is_original else None
             there = keys[len(known) + equal_count : len(known) + equal_count + 1]
-            if there != [fingerprint] and not (there and each.is_original and _is_purged(view.path, each.position)):
+            if not there or not _is_same(entry, fingerprint, there[0]):
                 break
             equal_count += 1
         if equal_count < len(shown):
@@ -246,18 +245,24 @@ def _match_view(keys: list[bytes], view: View, get_key: KeyLookup, *, later_path
         known.extend(s.key for s in shown)
         position = last
     for at in range(view.length, later_path.length if later_path is not None else 0):
-        message = get_message(view.path.get_entry(at)) if later_path is None else get_message(later_path.get_entry(at))
+        entry = (later_path or view.path).get_entry(at)
+        message = get_message(entry)
         if message is not None:
-            if keys[len(known) : len(known) + 1] != [get_key(at, message)]:
+            if len(known) == len(keys) or not _is_same(entry, get_key(at, message), keys[len(known)]):
                 break
             known.append(build_original_key(at))
             position = at
     return HistoryMatch(len(known), position, tuple(known))
 
 
-def _is_purged(path: Path, position: int) -> bool:
-    """Tells whether a message was purged. Hosts go on sending it, and it must not come back as a new one."""
-    return isinstance(path.get_entry(position), Tombstone)
+def _is_same(entry: Entry | None, own: bytes, sent: bytes) -> bool:
+    """Tells whether a message that a host sent is that of an entry, by their fingerprints.
+
+    Hosts go on sending what was purged here. It must not come back as something new.
+    """
+    if sent == own:
+        return True
+    return isinstance(entry, Tombstone) and entry.digest == digest_purged(entry.id, sent)
 
 
 def _group_visible_messages(view: View) -> list[tuple[tuple[VisibleMessage, ...], int, bool]]:

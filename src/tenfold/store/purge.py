@@ -15,9 +15,19 @@ from msgspec import Struct
 
 from tenfold.core.record.block import Batch, Block, Replacement, ShownItem, Substitute
 from tenfold.core.record.codec import hash_body
-from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Tombstone, get_kind
+from tenfold.core.record.entry import (
+    BranchSummary,
+    CustomEntry,
+    Entry,
+    MessageEntry,
+    Setting,
+    Tombstone,
+    get_kind,
+    get_message,
+)
 from tenfold.core.record.fact import BlankFact, StoredFact
 from tenfold.core.record.message import Document, Message, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.wire.fingerprint import digest_purged, fingerprint_message
 from tenfold.errors import UsageError
 from tenfold.store.search.entry_text import EMPTY_RESULT, fold_text, get_searchable_text
 
@@ -56,7 +66,10 @@ def build_tombstone(entry: Entry, body: bytes, now: int) -> Tombstone:
                 f"entry {entry.id} is a {type(entry).__name__}, which other entries build on; purge the originals it "
                 "quotes instead, or the whole session"
             )
-    return Tombstone(entry.id, entry.parent, entry.run, entry.time, get_kind(entry), hash_body(body), now, message)
+    said = get_message(entry)
+    digest = digest_purged(entry.id, fingerprint_message(said)) if said is not None else b""
+    place = entry.id, entry.parent, entry.run, entry.time
+    return Tombstone(*place, get_kind(entry), hash_body(body), now, message, digest)
 
 
 def blank_message(message: Message) -> Message:

@@ -141,7 +141,10 @@ class CustomEntry(Struct, frozen=True, tag="custom", omit_defaults=True, rename=
 
 
 class Tombstone(Struct, frozen=True, tag="tombstone", omit_defaults=True, rename={"purge_time": "purged"}):
-    """What `purge` leaves of an entry. The body is gone; its hash is kept, so that the hash chain still verifies."""
+    """What `purge` leaves of an entry. The body is gone; its hash is kept, so that the hash chain still verifies.
+
+    `digest` is one of what the message said and of the entry's id, by which it is recognised if a host sends it again.
+    """
 
     id: str
     parent: str | None
@@ -151,6 +154,7 @@ class Tombstone(Struct, frozen=True, tag="tombstone", omit_defaults=True, rename
     body_hash: bytes
     purge_time: int
     message: Message | None = None
+    digest: bytes = b""
 
 
 Entry = MessageEntry | Block | Attempt | BranchSummary | Retraction | Pin | Setting | CustomEntry | Tombstone

@@ -29,6 +29,11 @@ def fingerprint_message(message: Message) -> bytes:
     return digest.digest()
 
 
+def digest_purged(entry: str, fingerprint: bytes) -> bytes:
+    """Returns what is kept of a message that was purged, by which it is recognised if it is sent again."""
+    return hashlib.blake2b(fingerprint, key=entry.encode()[:64], digest_size=16).digest()
+
+
 def _list_pieces(part: Part) -> tuple[bytes, ...]:
     match part:
         case Text(text):
