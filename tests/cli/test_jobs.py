@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tenfold.apps.jobs.database import find_jobs_file
+from tenfold.store.location import find_jobs_file
 from tests.cli.conftest import Cli
 from tests.jobs.places import WorkerProgram, wait_until
 

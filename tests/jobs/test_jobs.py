@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.apps.jobs.compaction import run_compaction
-from tenfold.apps.jobs.database import SCHEMA, JobError, find_jobs_file
+from tenfold.apps.jobs.database import SCHEMA, JobError
 from tenfold.apps.jobs.job import CompactJob, CopyJob, ExportJob, IndexJob, RetentionJob
 from tenfold.apps.jobs.job_settings import JobSettings, NamespaceRetention, RetentionSettings, load_job_settings
 from tenfold.apps.jobs.queue import JobQueue, QueueFull
@@ -30,6 +30,7 @@ from tenfold.models.model import Model
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
 from tenfold.store.ids import get_current_time
+from tenfold.store.location import find_jobs_file
 from tests.jobs.places import KINDS, MODEL, SUMMARY, add_session, create_place, open_place, wait_for_jobs
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)

@@ -7,6 +7,7 @@ key that was revoked ends soon, and a request waits for the store only then.
 from __future__ import annotations
 
 import getpass
+import os
 import threading
 import time
 from hmac import compare_digest
@@ -117,7 +118,14 @@ class Keyring:
 def note_access(store: Store, namespace: str, action: str, target: str, *, source: str = "command") -> None:
     """Notes in a store that has keys what the user of this machine did, by a command or by a program of his."""
     if store.list_keys():
-        store.record_access(AccessRecord(0, get_current_time(), getpass.getuser(), source, action, namespace, target))
+        store.record_access(AccessRecord(0, get_current_time(), _find_user(), source, action, namespace, target))
+
+
+def _find_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # in a container, a user may have a number and no name
+        return f"uid {os.getuid()}"
 
 
 def find_given_key(headers: list[tuple[bytes, bytes]], name: str) -> tuple[str, list[tuple[bytes, bytes]]]:

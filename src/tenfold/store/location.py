@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import platformdirs
@@ -51,6 +52,12 @@ def describe_location(location: str | os.PathLike[str]) -> str:
 def has_password(location: str | os.PathLike[str]) -> bool:
     """Tells whether a location is the address of a database with a password in it."""
     return is_database(location) and bool(_load_postgres().has_password(str(location)))
+
+
+def find_jobs_file(location: str) -> Path:
+    """Returns the file with the durable jobs of a store that is a file: `tenfold.db.jobs` beside `tenfold.db`."""
+    path = Path(location)
+    return path.with_name(f"{path.name}.jobs")
 
 
 def migrate_store(location: str) -> tuple[int, int]:

@@ -137,9 +137,9 @@ def purge(
         target = f"entry {entry} of session {session}" if entry else f"session {session} with all its entries"
         confirm(f"purge {target}", yes=yes)
         exports = find_exports(place, namespace, session, place.locate(namespace, entry).entry if entry else None)
+        purge_jobs(find_location(store), namespace, [session])
         count = place.purge(namespace, session, entry, now=get_current_time())
         note_access(place, namespace, "purge", entry or session)
-    purge_jobs(find_location(store), namespace, [session])
     deleted = [each.path for each in exports if delete_exports and each.is_unchanged]
     for path in deleted:
         path.unlink()

@@ -22,7 +22,8 @@ from tenfold.apps.keyring import note_access
 from tenfold.config.settings import load_settings
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.errors import UsageError
-from tenfold.store.location import describe_location
+from tenfold.store.base import MEMORY_LOCATION
+from tenfold.store.location import describe_location, is_database
 from tenfold.store.lookup import LAST, find_session
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ def _open_queue(store: str | None) -> Iterator[JobQueue]:
     from tenfold.apps.jobs.job_settings import load_job_settings  # noqa: PLC0415 - an optional extra, slow to load
     from tenfold.apps.jobs.queue import JobQueue  # noqa: PLC0415 - the same
 
-    settings = load_job_settings(load_settings())
-    with JobQueue(find_location(store), max_waiting=settings.max_waiting) as queue:
+    settings, location = load_job_settings(load_settings()), find_location(store)
+    if location != MEMORY_LOCATION and not is_database(location) and not Path(location).exists():
+        raise UsageError(f"there is no store {location}, so it has no jobs: name one with --store")
+    with JobQueue(location, max_waiting=settings.max_waiting) as queue:
         yield queue
 
 

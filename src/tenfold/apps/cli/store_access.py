@@ -25,7 +25,7 @@ from tenfold.models.choose import AUTO, explain_no_choice, has_provider, qualify
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION, SessionRow, Store
-from tenfold.store.location import get_default_location, is_database, open_store
+from tenfold.store.location import find_jobs_file, get_default_location, is_database, open_store
 from tenfold.store.lookup import list_heads
 from tenfold.store.sqlite.store import BUSY_SECONDS
 
@@ -221,8 +221,18 @@ def open_cli_store(path: str | None, *, create: bool = False, busy_seconds: floa
 
 
 def purge_jobs(location: str, namespace: str, sessions: Iterable[str]) -> None:
-    """Deletes the durable jobs of sessions with what they hold of their texts, if the store has any."""
+    """Deletes the durable jobs of sessions with what they hold of their texts, if the store has any.
+
+    Call it before the sessions are purged: what is purged already is not found when the command is given again. Raises
+    `UsageError` where there are jobs that cannot be looked at.
+    """
     if find_spec("dbos") is None:
+        file = find_jobs_file(location) if location != MEMORY_LOCATION and not is_database(location) else None
+        if file is not None and file.exists():
+            raise UsageError(
+                f"{file} holds jobs that may quote it, and they cannot be read: pip install 'tenfold[jobs]', or delete "
+                "that file; nothing was purged"
+            )
         return
     from tenfold.apps.jobs.database import has_jobs  # noqa: PLC0415 - an optional extra, and slow to load
     from tenfold.apps.jobs.queue import JobQueue  # noqa: PLC0415 - the same

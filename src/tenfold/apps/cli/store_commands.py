@@ -74,9 +74,9 @@ def retention(  # noqa: PLR0913  the options of the command
         if expired and not dry_run:
             confirm(f"delete {len(expired):,} sessions", yes=yes)
             note = partial(note_access, place, namespace, "purge")
+            purge_jobs(location, namespace, [each.row.info.id for each in expired])
             delete_sessions(place, namespace, [each.row.info.id for each in expired], note)
             place.release_space()
-            purge_jobs(location, namespace, [each.row.info.id for each in expired])
     after = _get_file_size(location)
     if json:
         for each in expired:

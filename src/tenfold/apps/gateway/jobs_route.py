@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from tenfold.apps.jobs.queue import JobQueue
 
 JOBS_PATH = "/tenfold/jobs"
+_ADDING = threading.Lock()
+"""Held from counting what waits until one more does: requests come in at once."""
 _SHOWN = 100
 """How many jobs are listed, the newest first."""
 
@@ -86,18 +89,20 @@ class JobsRoute(Struct, frozen=True):
             raise UsageError(f"'to' is a number of tokens, at least 1, and not {asked.to}")
         row = find_session(self.store, asked.session, namespace=self.namespace)
         key = access.key if access is not None else None
-        if key is not None and key.max_jobs and self.queue.count_waiting(self.namespace) >= key.max_jobs:
-            raise NotTaken(429, f"{key.max_jobs} jobs of {self.namespace} wait: the key of {key.name} allows no more")
         job = CompactJob(row.info.id, self.namespace, to=Counted(asked.to), focus=asked.focus, model=row.info.model)
-        try:
-            return {"job": self.queue.add(job)}
-        except QueueFull as exc:
-            raise NotTaken(429, str(exc)) from exc
+        with _ADDING:
+            if key is not None and key.max_jobs and self.queue.count_waiting(self.namespace) >= key.max_jobs:
+                text = f"{key.max_jobs} jobs of {self.namespace} wait: the key of {key.name} allows no more"
+                raise NotTaken(429, text)
+            try:
+                return {"job": self.queue.add(job)}
+            except QueueFull as exc:
+                raise NotTaken(429, str(exc)) from exc
 
     def _list(self, id_: str) -> dict[str, Any]:
         if not id_:
             return {"jobs": [_show(row) for row in self.queue.list(namespace=self.namespace, limit=_SHOWN)]}
-        row = self.queue.find(id_)
+        row = self.queue.find(id_) if id_.isprintable() else None
         if row is None or row.namespace != self.namespace:
             raise NotFoundError(f"there is no job {id_!r} of this namespace")
         return _show(row)

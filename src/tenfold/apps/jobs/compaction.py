@@ -34,8 +34,8 @@ from tenfold.store.ids import IDS, get_current_time
 
 ModelFinder = Callable[[Sequence[str]], Model]
 """Opens the models that write summaries, the first one and its fallbacks. Raises `UsageError` where it cannot."""
-JOB_RETRIES = RetryRule(max_pause=3_600.0)
-"""A job waits as long as the provider says, up to an hour."""
+JOB_RETRIES = RetryRule(max_pause=300.0)
+"""A job waits as long as the provider says, up to five minutes: it takes the place of another meanwhile."""
 _BUSY = "another process is compacting this session"
 _IDS = 16
 """Ids that are drawn at the beginning of a job: a Block takes one, and an Attempt."""

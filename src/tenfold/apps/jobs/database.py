@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,7 +19,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from tenfold.errors import StoreError, UsageError
 from tenfold.formats.output_file import PRIVATE_MODE
 from tenfold.store.base import MEMORY_LOCATION
-from tenfold.store.location import describe_location, is_database
+from tenfold.store.ids import get_current_time
+from tenfold.store.location import describe_location, find_jobs_file, is_database
 
 SCHEMA = "tenfold_jobs"
 APPLICATION = "tenfold"
@@ -32,12 +32,6 @@ UPKEEP_QUEUE = "tenfold-upkeep"
 
 class JobError(StoreError):
     """The jobs cannot be read or written."""
-
-
-def find_jobs_file(location: str) -> Path:
-    """Returns the file with the jobs of a store that is a file: `tenfold.jobs.db` beside `tenfold.db`."""
-    path = Path(location)
-    return path.with_name(f"{path.stem}.jobs{path.suffix or '.db'}")
 
 
 def find_jobs_url(location: str) -> str:
@@ -98,11 +92,15 @@ def explain_failure(location: str) -> Iterator[None]:
         raise JobError(
             f"the jobs of {describe_location(location)}: {exc}; `tenfold store migrate` brings their tables up to date"
         ) from exc
+    except ValueError as exc:  # of the address
+        raise JobError(
+            f"the jobs of {describe_location(location)} need an address with one host and port: {_get_first_line(exc)}"
+        ) from exc
     except sa.exc.SQLAlchemyError as exc:
         raise JobError(f"the jobs of {describe_location(location)} cannot be reached: {_get_first_line(exc)}") from exc
 
 
-def _get_first_line(exc: sa.exc.SQLAlchemyError) -> str:
+def _get_first_line(exc: Exception) -> str:
     cause = getattr(exc, "orig", None) or exc
     return next(iter(str(cause).splitlines()), type(cause).__name__)
 
@@ -141,8 +139,9 @@ class WorkerTable:
         """Does not connect yet."""
         self._url = url
 
-    def note_alive(self, worker: str, until: int) -> None:
-        """Notes that a worker lives, until that time at least."""
+    def note_alive(self, worker: str, seconds: float) -> None:
+        """Notes that a worker lives for so many seconds from now."""
+        until = get_current_time() + int(seconds * 1_000_000)
         with _connect(self._url) as db:
             insert = (postgresql if db.dialect.name == "postgresql" else sqlite).insert(_WORKERS)
             row: Mapping[str, Any] = {"id": worker, "until": until}

@@ -28,6 +28,8 @@ class HostedJobs(Struct, frozen=True):
     preparer: JobPreparer | None
 
 
+_PATIENCE = 2.0
+"""Seconds that a request waits for the jobs' database before it does without."""
 LOG = logging.getLogger("tenfold.jobs")
 
 
@@ -38,7 +40,7 @@ def host_jobs(store: Store, location: str, config: Config, *, policy: str = "") 
     The jobs of a file are done in this process, those of a database by `tenfold worker`.
     """
     settings = load_job_settings(config)
-    with JobQueue(location, max_waiting=settings.max_waiting) as queue:
+    with JobQueue(location, max_waiting=settings.max_waiting, patience=_PATIENCE) as queue:
         has_model = bool(config.get_common(policy).models)
         if not has_model:
             LOG.info("the settings name no model, so no summary is a job: they are prepared by the clients' own models")

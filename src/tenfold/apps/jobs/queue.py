@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 from dbos import DBOSClient, DBOSPortableJSONSerializer, EnqueueOptions, WorkflowStatus
@@ -14,9 +15,13 @@ from tenfold.apps.jobs.database import APPLICATION, QUEUE, SCHEMA, UPKEEP_QUEUE,
 from tenfold.apps.jobs.job import CompactJob, CopyJob, ExportJob, Job, JobRow, JobState, get_kind
 from tenfold.core.text.redaction import redact
 from tenfold.errors import NotFoundError, UsageError
+from tenfold.session.concurrency import start_thread
 from tenfold.store.ids import IDS
-from tenfold.store.location import has_password
+from tenfold.store.location import describe_location, has_password
 
+T = TypeVar("T")
+PATIENCE = 10.0
+"""Seconds after which a call of the database is given up. DBOS itself tries a locked file again for ever."""
 MAX_WAITING = 1_000
 """How many jobs of a namespace may wait."""
 PREPARED = "prepare"
@@ -44,10 +49,14 @@ class JobQueue:
         queue.add(CompactJob("session-1", to=20_000))
     """
 
-    def __init__(self, location: str, *, max_waiting: int = MAX_WAITING) -> None:
-        """Opens the jobs of the store at this location. Raises `JobError` if they cannot be reached."""
+    def __init__(self, location: str, *, max_waiting: int = MAX_WAITING, patience: float = PATIENCE) -> None:
+        """Opens the jobs of the store at this location. Raises `JobError` if they cannot be reached.
+
+        A call that has no answer after `patience` seconds raises it too, and for as long those after it.
+        """
         self.location, self.url, self._max_waiting = location, prepare_jobs(location, migrate=False), max_waiting
         self._explain = partial(explain_failure, location)
+        self._patience, self._stuck_until = patience, 0.0
         with self._explain():
             self._client = DBOSClient(
                 system_database_url=self.url,
@@ -72,6 +81,21 @@ class JobQueue:
         """Closes the connections."""
         self._client.destroy()
 
+    def _ask(self, work: Callable[[], T]) -> T:
+        """Asks the database. What does not come back in time is left to its thread."""
+        if time.monotonic() < self._stuck_until:
+            raise JobError(f"the jobs of {describe_location(self.location)} gave no answer a moment ago: try again")
+        with self._explain():
+            asked = start_thread(work, "tenfold-jobs")
+            try:
+                return asked.result(self._patience)
+            except TimeoutError as exc:
+                self._stuck_until = time.monotonic() + self._patience
+                raise JobError(
+                    f"the jobs of {describe_location(self.location)} gave no answer within {self._patience:g} s: "
+                    "another program may hold them locked, see `tenfold store check`"
+                ) from exc
+
     def add(self, job: Job, *, id: str = "") -> str:
         """Adds a job and returns its id. One with this id that is there already stays as it is.
 
@@ -93,14 +117,13 @@ class JobQueue:
         }
         if is_of_namespace:
             options |= {"queue_partition_key": namespace, "authenticated_user": namespace}
-        with self._explain():
-            waiting = self.count_waiting(namespace if is_of_namespace else None)
-            if waiting >= self._max_waiting:
-                raise QueueFull(
-                    f"{waiting:,} jobs of {namespace or 'the store'} wait, and at most {self._max_waiting:,} may: "
-                    "start more workers, or see `tenfold jobs list` for what holds them up"
-                )
-            self._client.enqueue(options, msgspec.to_builtins(job))
+        waiting = self.count_waiting(namespace if is_of_namespace else None)
+        if waiting >= self._max_waiting:
+            raise QueueFull(
+                f"{waiting:,} jobs of {namespace or 'the store'} wait, and at most {self._max_waiting:,} may: "
+                "start more workers, or see `tenfold jobs list` for what holds them up"
+            )
+        self._ask(lambda: self._client.enqueue(options, msgspec.to_builtins(job)))
         return name
 
     def count_waiting(self, namespace: str | None) -> int:
@@ -111,10 +134,7 @@ class JobQueue:
         """Counts the jobs in each state, among the newest ones. None where they cannot be reached at this moment."""
         states: dict[str, int] = dict.fromkeys(_STATUSES, 0)
         try:
-            with self._explain():
-                found = self._client.list_workflows(
-                    sort_desc=True, limit=limit, load_input=False, load_output=False, queue_name=[QUEUE, UPKEEP_QUEUE]
-                )
+            found = self._list(sort_desc=True, limit=limit, load_output=False, queue_name=[QUEUE, UPKEEP_QUEUE])
         except JobError:
             return {}
         for status in found:
@@ -131,27 +151,22 @@ class JobQueue:
     ) -> list[JobRow]:
         """Lists jobs, the newest first. `prefixes` are how their ids may begin."""
         statuses = [status for state in states for status in _STATUSES[state]]
-        with self._explain():
-            found = self._client.list_workflows(
-                status=statuses or None,
-                workflow_id_prefix=[*prefixes] or None,
-                user=namespace,
-                sort_desc=True,
-                limit=limit,
-                load_input=False,
-            )
+        found = self._list(
+            status=statuses or None, workflow_id_prefix=[*prefixes] or None, user=namespace, sort_desc=True, limit=limit
+        )
         return [_read_row(status) for status in found]
+
+    def _list(self, **chosen: Any) -> Sequence[WorkflowStatus]:  # noqa: ANN401 - what DBOS takes
+        return self._ask(lambda: self._client.list_workflows(load_input=False, **chosen))
 
     def find(self, id: str) -> JobRow | None:
         """Finds a job by its id."""
-        with self._explain():
-            found = self._client.list_workflows(workflow_ids=[id], load_input=False)
+        found = self._list(workflow_ids=[id])
         return _read_row(found[0]) if found else None
 
     def read_result(self, id: str) -> Any:  # noqa: ANN401 - it is of the job's kind
         """Reads what a job returned, None if it has not come to that."""
-        with self._explain():
-            found = self._client.list_workflows(workflow_ids=[id], load_input=False)
+        found = self._list(workflow_ids=[id])
         return found[0].output if found else None
 
     def resolve(self, id: str) -> JobRow:
@@ -165,30 +180,26 @@ class JobQueue:
 
     def cancel(self, ids: Sequence[str]) -> None:
         """Cancels jobs. One that runs ends at its next step."""
-        with self._explain():
-            self._client.cancel_workflows([*ids])
+        self._ask(lambda: self._client.cancel_workflows([*ids]))
 
     def retry(self, row: JobRow) -> None:
         """Has a job that ended without success done again. What its steps have stored is not done again."""
         queue = QUEUE if row.kind in ("compact", "export") else UPKEEP_QUEUE
-        with self._explain():
-            if row.state != "failed":
-                self._client.resume_workflow(row.id, queue_name=queue)
-                return
-            steps = self._client.list_workflow_steps(row.id)
-            first = next((number for number, step in enumerate(steps, 1) if step["error"] is not None), len(steps) + 1)
-            key = row.namespace if queue == QUEUE else None
-            self._client.rewind_workflow(row.id, start_step=first, queue_name=queue, queue_partition_key=key)
+        if row.state != "failed":
+            self._ask(lambda: self._client.resume_workflow(row.id, queue_name=queue))
+            return
+        steps = self._ask(lambda: self._client.list_workflow_steps(row.id))
+        first = next((number for number, step in enumerate(steps, 1) if step["error"] is not None), len(steps) + 1)
+        options = {"queue_name": queue, "queue_partition_key": row.namespace if queue == QUEUE else None}
+        self._ask(lambda: self._client.rewind_workflow(row.id, start_step=first, **options))
 
     def mark_used(self, id: str) -> None:
         """Notes that nobody will take a result any more."""
-        with self._explain():
-            self._client.update_workflow_attributes(id, {"used": True}, merge=True)
+        self._ask(lambda: self._client.update_workflow_attributes(id, {"used": True}, merge=True))
 
     def is_used(self, id: str) -> bool:
         """Tells whether a result was taken, or will not be."""
-        with self._explain():
-            found = self._client.list_workflows(workflow_ids=[id], load_input=False, load_output=False)
+        found = self._list(workflow_ids=[id], load_output=False)
         return not found or bool((found[0].attributes or {}).get("used"))
 
     def purge(self, namespace: str, session: str) -> int:
@@ -196,9 +207,8 @@ class JobQueue:
         prefixes = [f"{kind}-{digest_session(namespace, session)}-" for kind in ("compact", "export", PREPARED)]
         ids = [row.id for row in self.list(prefixes=prefixes, limit=100_000)]
         if ids:
-            with self._explain():
-                self._client.cancel_workflows(ids)
-                self._client.delete_workflows(ids)
+            self._ask(lambda: self._client.cancel_workflows(ids))
+            self._ask(lambda: self._client.delete_workflows(ids))
         return len(ids)
 
     def delete_ended(self, before: int) -> int:
@@ -206,8 +216,7 @@ class JobQueue:
         ended: list[JobState] = ["done", "failed", "cancelled", "given up"]
         old = [row.id for row in self.list(states=ended, limit=100_000) if 0 < row.ended < before]
         if old:
-            with self._explain():
-                self._client.delete_workflows(old)
+            self._ask(lambda: self._client.delete_workflows(old))
         return len(old)
 
 

@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
@@ -111,7 +112,7 @@ class Worker:
         self.id = f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
         self._url = prepare_jobs(location, migrate=False)
         self._workers = WorkerTable(self._url)
-        self._stopping = threading.Event()
+        self._stopping, self._is_ending = threading.Event(), False
         self._beat = threading.Thread(target=self._keep_alive, name="tenfold-worker", daemon=True)
         self._steps = _StoredSteps()
 
@@ -141,7 +142,7 @@ class Worker:
         DBOS(config=settings)
         by_kind = {kind: _register(kind, self._run) for kind in KINDS}
         with explain_failure(self.location):
-            self._workers.note_alive(self.id, self._get_end_of_life())
+            self._workers.note_alive(self.id, LIFE_SECONDS)
             DBOS.launch()
             DBOS.register_queue(
                 QUEUE,
@@ -157,9 +158,10 @@ class Worker:
 
     def stop(self, grace: float = GRACE_SECONDS) -> None:
         """Ends. Jobs that run are given `grace` seconds; others go on with what is not done then."""
+        self._is_ending = True
+        DBOS.destroy(workflow_completion_timeout_sec=int(grace), destroy_registry=True)
         self._stopping.set()
         self._beat.join()
-        DBOS.destroy(workflow_completion_timeout_sec=int(grace), destroy_registry=True)
         with explain_failure(self.location):
             self._workers.forget(self.id)
 
@@ -178,16 +180,22 @@ class Worker:
             elif DBOS.get_schedule(kind) is not None:
                 DBOS.delete_schedule(kind)
 
-    def _get_end_of_life(self) -> int:
-        return get_current_time() + int(LIFE_SECONDS * 1_000_000)
-
     def _keep_alive(self) -> None:
-        """Says that this worker lives, and takes up what others have left, until it is to stop."""
+        """Says that this worker lives, and takes up what others have left, until it is to stop.
+
+        Where the database was away, nobody could say that he lives: all are given the time to say so again.
+        """
+        waits_until = 0.0
         while not self._stopping.wait(BEAT_SECONDS):
+            start = time.monotonic()
             try:
-                self._workers.note_alive(self.id, self._get_end_of_life())
-                self.take_up_jobs()
+                self._workers.note_alive(self.id, LIFE_SECONDS)
+                if time.monotonic() - start > BEAT_SECONDS:
+                    waits_until = time.monotonic() + LIFE_SECONDS
+                elif time.monotonic() > waits_until and not self._is_ending:
+                    self.take_up_jobs()
             except Exception as exc:  # noqa: BLE001 - the database may be away for a while; the next beat tries again
+                waits_until = time.monotonic() + LIFE_SECONDS
                 LOG.warning("the jobs cannot be reached: %s", redact(f"{type(exc).__name__}: {exc}"))
 
     def take_up_jobs(self) -> int:
@@ -236,6 +244,7 @@ class Worker:
         count = 0
         while done := self._store.index():
             count += done
+        self._forget_jobs()
         return {"summary": f"{count:,} entries indexed", "entries": count}
 
     def _apply_retention(self, job: RetentionJob) -> dict[str, Any]:
@@ -245,7 +254,6 @@ class Worker:
         for name, (ids, _) in [] if job.dry_run else expired.items():
             for start in range(0, len(ids), _CHUNK):
                 self._steps.run("delete", partial(self._delete, name, ids[start : start + _CHUNK]))
-        self._steps.run("forget jobs", self._forget_jobs)
         would = "would be deleted" if job.dry_run else "deleted"
         by_name = {name: len(ids) for name, (ids, _) in expired.items() if ids}
         listed = "; ".join(f"{name} {number:,}" for name, number in by_name.items())
@@ -265,12 +273,13 @@ class Worker:
                     AccessRecord(0, get_current_time(), "retention", "job", "purge", namespace, session)
                 )
 
-        has_keys = bool(self._store.list_keys())
-        delete_sessions(self._store, namespace, sessions, note)
+        has_keys, still = bool(self._store.list_keys()), set(self._choose(namespace)[0])
+        left = [session for session in sessions if session in still]  # others were used or pinned since
         with closing(JobQueue(self.location)) as queue:
-            for session in sessions:
+            for session in left:
                 queue.purge(namespace, session)
-        return len(sessions)
+        delete_sessions(self._store, namespace, left, note)
+        return len(left)
 
     def _forget_jobs(self) -> int:
         with closing(JobQueue(self.location)) as queue:

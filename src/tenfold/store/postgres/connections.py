@@ -270,8 +270,8 @@ def describe_place(url: str) -> str:
 
 
 def has_password(url: str) -> bool:
-    """Tells whether an address of a database has a password in it."""
-    return bool(_parse(url).get("password"))
+    """Tells whether an address of a database has a password in it, also one of a certificate's key."""
+    return any("password" in name and value for name, value in _parse(url).items())
 
 
 def _parse(url: str) -> dict[str, Any]:
