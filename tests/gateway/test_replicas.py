@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from pathlib import Path
 
+import pytest
+
+from tenfold.store.location import open_store
+from tests.gateway.conversations import KINDS, list_sessions
 from tests.gateway.program import ServeProgram
 from tests.gateway.replicas import ANSWER, FLAGS, begin_talk, go_on, send_until_answered
-from tests.gateway.serving import RawUpstream
+from tests.gateway.serving import RawUpstream, serve_gateway
 from tests.postgres import create_database
 
 GATEWAYS = 2
@@ -36,3 +41,19 @@ def test_any_replica_sends_the_same_bytes() -> None:
     one, several = sent
     assert any("tenfold-summary" in body for body in one), "nothing was compacted"
     assert several == one
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_very_next_request_of_a_new_conversation_may_come_to_another(kind: str, tmp_path: Path) -> None:
+    """Whatever a gateway has answered, another knows of."""
+    with ExitStack() as stack:
+        upstream = stack.enter_context(RawUpstream(ANSWER))
+        stores = [stack.enter_context(closing(open_store(tmp_path / "store.db"))) for _ in range(2)]
+        served = [stack.enter_context(serve_gateway(upstream.url, store=s, window=100_000)) for s in stores]
+        for number in range(6):
+            talk = begin_talk(kind, f"t{number}", 1)
+            for turn in range(4):
+                sent = talk.send(served[(number + turn) % 2].url)
+                assert sent.status_code == 200
+                go_on(talk)
+        assert len(list_sessions(stores[0])) == 6, "one session for each conversation"

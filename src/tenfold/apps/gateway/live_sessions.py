@@ -137,6 +137,8 @@ class LiveSessions:
                     forwarded = await self._find_forwarded(lane, whole, tenant, aside)
                     work = partial(self._compact_lane, lane, whole, tenant, aside)
                 pending = lane.add_later_work(work)
+                if forwarded is not None and lane.session.session.leaf is None:
+                    await pending.finish()  # the next request may come to another gateway, which has to find it
             prepared = await pending.start() if forwarded is None else replace(forwarded, pending=pending)
             return prepared if triggered is not None else self._keep_form(prepared, request, whole, aside)
 

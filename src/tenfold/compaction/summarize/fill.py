@@ -32,6 +32,7 @@ from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.plan.stubs import find_hidden_part, render_expand_hint
 from tenfold.compaction.summarize.asking import clean_text
 from tenfold.compaction.summarize.ladder import Asking, SummaryResult, SummarySettings
+from tenfold.compaction.summarize.reserved_marks import NOTES_FRAME
 from tenfold.compaction.summarize.supplied_text import clean_supplied_text
 from tenfold.compaction.summarize.visible_text import (
     NEW_BLOCK_ID,
@@ -482,8 +483,10 @@ def build_job(view: View, goal: Goal, piece: DraftPiece, budget: int, request: F
     items: list[tuple[int, Message]] = []
     kept: list[tuple[int, Message]] = []
     previous: list[str] = []
+    has_notes = False
     for source in (source for unit in piece.units for source in read_unit(piece, unit)):
         if source.summary is not None:
+            has_notes = has_notes or NOTES_FRAME in source.summary
             previous.append(get_narrative(source.summary, request.settings))
         else:
             stays = source.is_kept and source.message.role == "user"
@@ -501,4 +504,5 @@ def build_job(view: View, goal: Goal, piece: DraftPiece, budget: int, request: F
         focus=request.focus,
         kept_items=tuple(kept),
         token_factor=request.token_factor,
+        has_notes=has_notes,
     )

@@ -135,8 +135,8 @@ class SummaryTask(Struct, frozen=True):
     new text updates and replaces. `parts` are several summaries to be merged into one, oldest first. `context` is
     earlier text that helps to understand the messages and is not repeated. The messages at the positions in `kept` stay
     in view beside the summary, but for the part that is given there. `told` is a text below the summary; what it says
-    need not be told again. `prompt` takes the place of the one that the settings have for the purpose, and
-    `headings` are then those that it asks for.
+    need not be told again. With `has_notes` a model wrote one of the earlier texts. `prompt` takes the place of the one
+    that the settings have for the purpose, and `headings` are then those that it asks for.
     """
 
     items: tuple[tuple[int, Message], ...]
@@ -151,6 +151,7 @@ class SummaryTask(Struct, frozen=True):
     told: str = ""
     prompt: str = ""
     headings: tuple[str, ...] = ()
+    has_notes: bool = False
 
     def list_headings(self, settings: SummarySettings) -> tuple[str, ...]:
         """Returns the headings that the text must hold, in order."""

@@ -13,7 +13,6 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from tenfold.compaction.facts.tool_calls import ToolNames
 from tenfold.compaction.summarize.asking import (
     AskedText,
     RejectedAnswer,
@@ -77,7 +76,7 @@ def write_summary(task: SummaryTask, settings: SummarySettings, count: Count) ->
     result has a `failure`.
     """
     if not settings.models:
-        return _write_by_code(task, settings.tools, SummaryResult("", "none"), count)
+        return _write_by_code(task, settings, SummaryResult("", "none"), count)
     task, whole = _with_room_for_frame(task, settings, count), task.allotment
     budget = _get_message_budget(task, settings, settings.models[0], count)
     chunks = split_messages(task.items, budget=budget, max_chunks=settings.chunks, count=count, style=settings.style)
@@ -115,7 +114,7 @@ def _finish_without_model(
     """Applies the policy's `on_failure` after no model gave a usable text."""
     match settings.on_failure:
         case "ladder":
-            return _write_by_code(task, settings.tools, result, count)
+            return _write_by_code(task, settings, result, count)
         case "keep_stages" | "abort":
             return result.reject()
         case _:
@@ -168,14 +167,19 @@ def _describe_step(asked: AskedText, left_out_note: str) -> str:
     return f"{what} ({found})" + (f"; {left_out_note}" if left_out_note else "")
 
 
-def _write_by_code(task: SummaryTask, tools: ToolNames, asked: SummaryResult, count: Count) -> SummaryResult:
+def _write_by_code(task: SummaryTask, settings: SummarySettings, asked: SummaryResult, count: Count) -> SummaryResult:
     """Writes the text without a model: the story of the messages, after what is kept of earlier summaries.
 
-    `asked` holds what asking models in vain has cost, and the notes about it.
+    A model's text among those stays framed as notes. `asked` holds what asking models in vain has cost, and the notes
+    about it.
     """
+    whole = task.allotment
+    task = _with_room_for_frame(task, settings, count) if task.has_notes else task
+    frame = f"{NOTES_FRAME}\n\n" if task.allotment < whole else ""
     budget = task.allotment
+    earlier = task.earlier_texts
     write = partial(
-        write_story, task.items, count=count, earlier=task.earlier_texts, kept=task.kept, told=task.told, tools=tools
+        write_story, task.items, count=count, earlier=earlier, kept=task.kept, told=task.told, tools=settings.tools
     )
     for _ in range(_STORY_TRIES):
         text = clean_text(write(budget=budget))
@@ -183,7 +187,7 @@ def _write_by_code(task: SummaryTask, tools: ToolNames, asked: SummaryResult, co
         if not text.strip():
             break
         if excess <= 0:
-            return SummaryResult(text, "extractive", asked.notes, asked.spent)
+            return SummaryResult(frame + text, "extractive", asked.notes, asked.spent)
         budget -= excess
     text = write_mechanical(task.items, budget=task.allotment, count=count)
     return SummaryResult(text, "mechanical", asked.notes, asked.spent)

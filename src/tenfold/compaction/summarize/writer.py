@@ -31,12 +31,12 @@ class WritingJob(Struct, frozen=True):
     """One text to write, in at most `budget` tokens.
 
     `items` are the messages it replaces, with their positions. Earlier summaries are not among them: their texts are in
-    `previous`, oldest first. Nor is what stays in view, of which the user's messages are in `kept_items`, and what the
-    view leaves out of those in `hidden_parts`. `piece.cuts` says where the plan wants the text in parts. `view` is the
-    view the plan was made on: it gives times, and what older Blocks hold. `supplied_text` is a text from a hook, for
-    writers of several texts. `told` is the facts section, which stands below the text. `token_factor` is how many of
-    the model's tokens one of the counter's is taken for, where the text must fit its window. `redone` is the Block
-    whose text is written again by a redo.
+    `previous`, oldest first; with `has_notes` a model wrote one of them. Nor is what stays in view, of which the user's
+    messages are in `kept_items`, and what the view leaves out of those in `hidden_parts`. `piece.cuts` says where the
+    plan wants the text in parts. `view` is the view the plan was made on: it gives times, and what older Blocks hold.
+    `supplied_text` is a text from a hook, for writers of several texts. `told` is the facts section, which stands below
+    the text. `token_factor` is how many of the model's tokens one of the counter's is taken for, where the text must
+    fit its window. `redone` is the Block whose text is written again by a redo.
     """
 
     piece: DraftPiece
@@ -55,6 +55,7 @@ class WritingJob(Struct, frozen=True):
     told: str = ""
     token_factor: float = 1.0
     redone: Block | None = None
+    has_notes: bool = False
 
     @property
     def task(self) -> SummaryTask:
@@ -63,6 +64,7 @@ class WritingJob(Struct, frozen=True):
         return SummaryTask(
             items=tuple(sorted((*self.items, *self.kept_items), key=lambda item: item[0])) if self.items else (),
             told=self.told,
+            has_notes=self.has_notes,
             kept={position: self.hidden_parts.get(position, "") for position, _ in self.kept_items},
             facts=self.facts,
             previous="" if merging else "\n\n".join(self.previous),
