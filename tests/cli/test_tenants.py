@@ -33,6 +33,9 @@ def test_tenants_do_not_see_each_other(tenfold: Cli, pi: Path, chat: Path, tmp_p
     for command in (["expand", entry], ["pin", entry], ["unpin", entry], ["purge", entry, "--yes"]):
         assert tenfold(*command, "--namespace", "north").code == 2, command
     tenfold.run_ok("verify", "--namespace", "south")
+    nobodys = tenfold("verify", "--namespace", "west")
+    assert nobodys.code == 4
+    assert nobodys.out.startswith("no session is stored in the namespace west, only in north, south: name one")
     tenfold.run_ok("show", "last", "--namespace", "south")
     tenfold.run_ok("export", "last", "--namespace", "south", "--out", tmp_path / "view.json")
     tenfold.run_ok("undo", "last", "--namespace", "south")

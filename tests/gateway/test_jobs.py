@@ -118,10 +118,32 @@ def test_clients_add_jobs_and_ask_how_they_went(kind: str, tmp_path: Path) -> No
         (row,) = wait_for_jobs(queue, job)
         assert row.state == "cancelled"
         assert httpx.get(f"{url}/{job}", headers=keys["acme"]).json()["state"] == "cancelled"
+        assert [(line.actor, line.action) for line in store.read_record()] == [("acme", "jobs")] * 2
+        assert httpx.get(f"{url}/%00", headers=keys["acme"]).status_code == 404
 
 
-def test_without_jobs_the_route_is_the_providers(tmp_path: Path) -> None:
+def test_without_jobs_the_route_says_so_and_asks_no_provider(tmp_path: Path) -> None:
     with open_place(str(tmp_path / "agents.db")) as store, Loopback("ok") as upstream:
         settings = GatewaySettings(port=0, upstream=upstream.url)
         with GatewayThread(Gateway(settings, store)) as served:
-            assert httpx.get(f"{served.url}/tenfold/jobs").status_code != 200
+            answer = httpx.post(f"{served.url}/tenfold/jobs", json={"session": "s", "to": 9})
+            assert (answer.status_code, "with --jobs" in answer.text) == (404, True)
+        assert upstream.requests == []
+
+
+def test_metrics_are_for_the_operators_keys(tmp_path: Path) -> None:
+    """They tell of all tenants: a key that reads is enough, if it is of the gateway's own namespace."""
+    with open_place(str(tmp_path / "agents.db")) as store:
+        texts = {}
+        for name, namespace in (("prometheus", "default"), ("bob", "team")):
+            key, texts[name] = create_key(name, namespace, get_current_time())
+            store.save_key(replace(key, is_read_only=True))
+        settings = GatewaySettings(port=0, upstream="http://127.0.0.1:9")
+        with GatewayThread(Gateway(settings, store)) as served:
+            asked = {
+                name: httpx.get(f"{served.url}/metrics", headers={"authorization": f"Bearer {text}"}).status_code
+                for name, text in texts.items()
+            }
+            assert asked == {"prometheus": 200, "bob": 403}
+            assert httpx.get(f"{served.url}/{texts['bob']}/metrics").status_code == 403
+            assert httpx.get(f"{served.url}/metrics").status_code == 401

@@ -31,6 +31,7 @@ from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
 from tenfold.store.ids import get_current_time
 from tenfold.store.location import find_jobs_file
+from tests.engine.making import make_user_message
 from tests.jobs.places import KINDS, MODEL, SUMMARY, add_session, create_place, open_place, wait_for_jobs
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
@@ -95,8 +96,28 @@ def test_without_a_model_code_writes_and_the_job_says_so(kind: str, tmp_path: Pa
         with run_worker(store, location) as queue:
             (row,) = wait_for_jobs(queue, queue.add(CompactJob("one", to=TARGET)))
         assert row.result.startswith("compacted: ")
-        assert row.result.endswith("written by code: openai:gpt-4o-mini: set the environment variable OPENAI_API_KEY")
+        why = "no model was asked for a summary: openai:gpt-4o-mini: set the environment variable OPENAI_API_KEY"
+        assert row.result.count(why) == 1
         assert Session(SessionAddress(store, "one"), "tenfold").take_reading().estimate <= TARGET
+
+
+def test_where_the_settings_name_no_model_the_job_says_so_if_there_was_something_to_write(
+    kind: str, tmp_path: Path
+) -> None:
+    with create_place(kind, tmp_path) as location, open_place(location) as store:
+        add_session(store, "one")
+        add_session(store, "small", steps=1)
+        worker = Worker(store, location, load_settings(environ={}))
+        worker.start()
+        try:
+            with JobQueue(location) as queue:
+                ids = [queue.add(CompactJob(name, to=TARGET)) for name in ("one", "small")]
+                written, nothing = wait_for_jobs(queue, *ids)
+        finally:
+            worker.stop(grace=0)
+    assert "no model was asked for a summary: the worker's settings name none" in written.result
+    assert nothing.result.startswith("nothing: ")
+    assert "no model" not in nothing.result
 
 
 def test_a_failing_model_is_asked_again_when_its_provider_says(kind: str, tmp_path: Path) -> None:
@@ -321,3 +342,41 @@ def test_a_wrong_setting_is_named(kind: str, table: dict[str, object], problem: 
     with pytest.raises(UsageError, match=problem) as caught:
         load_job_settings(config)
     assert "[tenfold.jobs] in tenfold.toml" in str(caught.value)
+
+
+def test_a_session_that_was_used_after_it_was_chosen_stays(kind: str, tmp_path: Path) -> None:
+    """Retention looks again before it deletes: another worker may have chosen long ago."""
+    rules = RetentionSettings(older_than="90d")
+    with create_place(kind, tmp_path) as location, open_place(location) as store:
+        for name in ("old", "again"):
+            add_old_session(store, name, "acme")
+        worker = Worker(store, location, load_settings(environ={}), settings=JobSettings(retention=rules))
+        assert sorted(worker._choose("acme")[0]) == ["again", "old"]
+        Session(SessionAddress(store, "again", "acme"), "tenfold").append(make_user_message("I am back."))
+        assert worker._delete("acme", ["again", "old"]) == 1
+        assert [row.info.id for row in store.list_sessions("acme")] == ["again"]
+
+
+def test_a_database_that_gives_no_answer_holds_nobody_up(kind: str, tmp_path: Path) -> None:
+    if kind == "postgres":
+        pytest.skip("a lock of another program is what a file has")
+    with create_place(kind, tmp_path) as location, JobQueue(location, patience=0.3) as queue:
+        with closing(sqlite3.connect(find_jobs_file(location), isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            start = time.monotonic()
+            for problem in ("gave no answer within 0.3 s", "gave no answer a moment ago"):
+                with pytest.raises(JobError, match=problem):
+                    queue.add(IndexJob())
+            assert time.monotonic() - start < 20
+            other.execute("ROLLBACK")
+        time.sleep(0.4)
+        assert queue.add(IndexJob())
+
+
+def test_what_is_known_of_ended_jobs_is_forgotten(kind: str, tmp_path: Path) -> None:
+    with create_place(kind, tmp_path) as location, open_place(location) as store, run_worker(store, location) as queue:
+        first = queue.add(IndexJob())
+        (row,) = wait_for_jobs(queue, first)
+        assert queue.delete_ended(row.ended) == 0
+        assert queue.delete_ended(row.ended + 2_000_000) == 1
+        assert queue.find(first) is None

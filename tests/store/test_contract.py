@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -73,3 +74,11 @@ def test_a_store_that_breaks_a_promise_is_told_which() -> None:
 
 def test_a_store_that_keeps_all_is_told_what_was_checked() -> None:
     assert check_store(lambda: SqliteStore(":memory:")) == list(CHECKS)
+
+
+def test_a_store_with_sessions_is_left_alone() -> None:
+    store = SqliteStore(":memory:")
+    log = Growing(store)
+    log.say("mine")
+    with closing(store), pytest.raises(UsageError, match="give it a function that opens an empty store"):
+        check_store(lambda: store)

@@ -158,6 +158,11 @@ class Problem(Struct, frozen=True):
     entry: str
     what: str
 
+    def __str__(self) -> str:
+        names = (("session", self.session), ("entry", self.entry))
+        place = " ".join(f"{noun} {name}" for noun, name in names if name)
+        return f"{place}: {self.what}" if place else self.what
+
 
 class StoreState(Struct, frozen=True):
     """What an operator wants to know of a store.

@@ -84,7 +84,7 @@ def list_jobs(
     """Lists jobs: what they are, how they stand, and why they failed."""
     from tenfold.apps.jobs.job import JobState  # noqa: PLC0415 - an optional extra
 
-    known: dict[str, JobState] = {name.replace(" ", "-"): name for name in JobState.__args__}  # type: ignore[attr-defined]
+    known: dict[str, JobState] = {name: name for name in JobState.__args__}  # type: ignore[attr-defined]
     for name in state or ():
         if name not in known:
             raise UsageError(f"no job is {name!r}: they are {', '.join(known)}")

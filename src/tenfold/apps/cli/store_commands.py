@@ -135,7 +135,7 @@ def salvage(
         for side in ("-wal", "-shm"):
             draft.with_name(draft.name + side).unlink(missing_ok=True)
     for problem in result.problems:
-        show(f"session {problem.session} entry {problem.entry}: {sanitize(problem.what)}", style="red")
+        show(sanitize(str(problem)), style="red")
     show(
         f"salvaged: {result.session_count:,} sessions with {result.entry_count:,} entries to {new_store}; "
         f"{len(result.problems):,} problems. To use it, name it with --store or TENFOLD_STORE"
@@ -158,7 +158,7 @@ def verify(*, store: StoreOption = None, namespace: NamespaceOption = "", json: 
         if json:
             print_json(problem)
         else:
-            show(f"session {problem.session} entry {problem.entry}: {sanitize(problem.what)}", style="red")
+            show(sanitize(str(problem)), style="red")
     if not json:
         show(f"{count:,} sessions verified, {f'{len(problems):,}' if problems else 'no'} problems")
     return ExitCode.FAILED if problems else ExitCode.OK

@@ -35,6 +35,7 @@ from tenfold.store.base import Store
 if TYPE_CHECKING:
     from tenfold.apps.jobs.hosting import HostedJobs
 
+METRICS_PATH = "/metrics"
 MEASURE_SECONDS = 60.0
 """For how long the size of a namespace is believed."""
 
@@ -77,10 +78,10 @@ class Gateway:
         application = Starlette(
             routes=[
                 Route("/healthz", self._report_health),
-                Route("/metrics", self._report_metrics),
+                Route(METRICS_PATH, self._report_metrics),
                 Mount("/", self._answer),
             ],
-            middleware=[Middleware(_KeyCheck, keyring=keyring, usage=KeptBytes(store))],
+            middleware=[Middleware(_KeyCheck, keyring=keyring, usage=KeptBytes(store), namespace=settings.namespace)],
             lifespan=self._open,
         )
         self.application: ASGIApp = keep_pages_out(application, settings.host, settings.allow_origin)
@@ -94,10 +95,10 @@ class Gateway:
             view = ViewRoute(settings, sessions, self._entrance, self.log)
             relay = Relay(settings, sessions, self._clients, self._entrance, self.log)
             routes: list[BaseRoute] = [Route(VIEW_PATH, view, methods=["POST"])]
-            if self._jobs is not None:
-                answer_jobs = JobsRoute(namespace, self.store, self._jobs.queue, self._entrance)
-                routes.append(Route(JOBS_PATH, answer_jobs, methods=["GET", "POST"]))
-                routes.append(Route(f"{JOBS_PATH}/{{id}}", answer_jobs, methods=["GET"]))
+            queue = self._jobs.queue if self._jobs is not None else None
+            answer_jobs = JobsRoute(namespace, self.store, queue, self._entrance)
+            routes.append(Route(JOBS_PATH, answer_jobs, methods=["GET", "POST"]))
+            routes.append(Route(f"{JOBS_PATH}/{{id}}", answer_jobs, methods=["GET"]))
             routes.append(Mount("/", relay))
             self._tenants[namespace] = sessions, Router(routes)
         return self._tenants[namespace]
@@ -154,14 +155,14 @@ class _KeyCheck:
     The key stands in a header, or first in the path.
     """
 
-    def __init__(self, app: ASGIApp, keyring: Keyring, usage: KeptBytes) -> None:
-        self._app, self._keyring, self._usage = app, keyring, usage
+    def __init__(self, app: ASGIApp, keyring: Keyring, usage: KeptBytes, namespace: str) -> None:
+        self._app, self._keyring, self._usage, self._namespace = app, keyring, usage, namespace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] != "/healthz":
             try:
                 opened = await self._open(scope)
-                refusal = await self._find_refusal(opened[ACCESS]) if opened is not None else _NO_KEY
+                refusal = await self._find_refusal(opened) if opened is not None else _NO_KEY
             except StoreError as exc:  # where the store is, is nobody's business who has no key
                 LOG.warning("no key can be looked up: %s", exc)
                 opened, refusal = None, (503, "no key can be looked up at this moment: try again")
@@ -186,8 +187,12 @@ class _KeyCheck:
             return self._keyring.open(given)
         return await asyncio.to_thread(self._keyring.open, given)
 
-    async def _find_refusal(self, access: Access) -> tuple[int, str] | None:
+    async def _find_refusal(self, scope: Scope) -> tuple[int, str] | None:
         """Finds why a key may not be used for a request: the status and the text of the answer."""
+        access: Access = scope[ACCESS]
+        if scope["path"] == METRICS_PATH:  # they tell of all tenants
+            is_own = access.namespace == self._namespace
+            return None if is_own else (403, f"metrics are for keys of the namespace {self._namespace}")
         if access.is_read_only:
             return 403, "this key reads only, and a gateway writes what passes: use one that may write"
         most = access.key.max_bytes if access.key is not None else 0

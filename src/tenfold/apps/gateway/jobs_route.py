@@ -16,7 +16,9 @@ from tenfold.apps.keyring import ACCESS, Access
 from tenfold.apps.listening import send_error
 from tenfold.core.record.token_reading import Counted
 from tenfold.errors import NotFoundError, StoreError, UsageError
+from tenfold.store.access import AccessRecord
 from tenfold.store.base import Store
+from tenfold.store.ids import get_current_time
 from tenfold.store.lookup import find_session
 
 if TYPE_CHECKING:
@@ -51,19 +53,23 @@ class JobsRoute(Struct, frozen=True):
 
     namespace: str
     store: Store
-    queue: JobQueue
+    queue: JobQueue | None
     entrance: Entrance
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request."""
-        access: Access | None = scope.get(ACCESS)
+        if self.queue is None:
+            await send_error(send, 404, "this gateway has no jobs: its operator starts it with --jobs")
+            return
+        access, source = scope.get(ACCESS), (scope.get("client") or ("",))[0]
         try:
             if scope["method"] == "GET":
                 id_ = scope["path"].removeprefix(JOBS_PATH).strip("/")
-                answer, status = await asyncio.to_thread(self._list, id_), 200
+                answer, status = await asyncio.to_thread(self._list, self.queue, id_), 200
             else:
                 async with self.entrance.take_in(scope, receive, is_json=True, has_type=True) as incoming:
-                    answer, status = await asyncio.to_thread(self._add, incoming, access), 202
+                    answer, status = await asyncio.to_thread(self._add, self.queue, incoming, access), 202
+                    await asyncio.to_thread(self._note, access, source, answer["job"])
         except ClientGone:
             return
         except NotTaken as exc:
@@ -77,7 +83,7 @@ class JobsRoute(Struct, frozen=True):
         else:
             await Response(msgspec.json.encode(answer), status, media_type="application/json")(scope, receive, send)
 
-    def _add(self, incoming: IncomingRequest, access: Access | None) -> dict[str, str]:
+    def _add(self, queue: JobQueue, incoming: IncomingRequest, access: Access | None) -> dict[str, str]:
         from tenfold.apps.jobs.job import CompactJob  # noqa: PLC0415 - an optional extra, which is there by now
         from tenfold.apps.jobs.queue import QueueFull  # noqa: PLC0415 - the same
 
@@ -91,18 +97,24 @@ class JobsRoute(Struct, frozen=True):
         key = access.key if access is not None else None
         job = CompactJob(row.info.id, self.namespace, to=Counted(asked.to), focus=asked.focus, model=row.info.model)
         with _ADDING:
-            if key is not None and key.max_jobs and self.queue.count_waiting(self.namespace) >= key.max_jobs:
+            if key is not None and key.max_jobs and queue.count_waiting(self.namespace) >= key.max_jobs:
                 text = f"{key.max_jobs} jobs of {self.namespace} wait: the key of {key.name} allows no more"
                 raise NotTaken(429, text)
             try:
-                return {"job": self.queue.add(job)}
+                return {"job": queue.add(job)}
             except QueueFull as exc:
                 raise NotTaken(429, str(exc)) from exc
 
-    def _list(self, id_: str) -> dict[str, Any]:
+    def _note(self, access: Access | None, source: str, job: str) -> None:
+        """Notes who added a job, if it was done with a key."""
+        if access is not None and access.key is not None:
+            record = AccessRecord(0, get_current_time(), access.key.name, source, "jobs", self.namespace, job)
+            self.store.record_access(record)
+
+    def _list(self, queue: JobQueue, id_: str) -> dict[str, Any]:
         if not id_:
-            return {"jobs": [_show(row) for row in self.queue.list(namespace=self.namespace, limit=_SHOWN)]}
-        row = self.queue.find(id_) if id_.isprintable() else None
+            return {"jobs": [_show(row) for row in queue.list(namespace=self.namespace, limit=_SHOWN)]}
+        row = queue.find(id_) if id_.isprintable() else None
         if row is None or row.namespace != self.namespace:
             raise NotFoundError(f"there is no job {id_!r} of this namespace")
         return _show(row)

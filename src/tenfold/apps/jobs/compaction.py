@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from hashlib import sha256
@@ -34,6 +35,7 @@ from tenfold.store.ids import IDS, get_current_time
 
 ModelFinder = Callable[[Sequence[str]], Model]
 """Opens the models that write summaries, the first one and its fallbacks. Raises `UsageError` where it cannot."""
+LOG = logging.getLogger("tenfold.jobs")
 JOB_RETRIES = RetryRule(max_pause=300.0)
 """A job waits as long as the provider says, up to five minutes: it takes the place of another meanwhile."""
 _BUSY = "another process is compacting this session"
@@ -102,8 +104,7 @@ def run_compaction(
         result = _drive(effects, writer.answer)
     finally:
         writer.release()
-    if by_code:
-        result = replace(result, outcome=replace(result.outcome, notes=(*result.outcome.notes, by_code)))
+    result = replace(result, outcome=_explain_writer(result.outcome, by_code))
     if not job.appends:
         entry = b64encode(encode_entry(result.entry)).decode() if result.entry is not None else ""
         return JobResult(_describe(result.outcome), result.outcome, begun["leaf"], entry, view.path.purges)
@@ -130,9 +131,10 @@ def _open_session(
         try:
             answerer = Answerer(model=find_model(models))
         except UsageError as exc:
-            by_code = f"written by code: {redact(str(exc))}"
+            by_code = redact(str(exc))
+            LOG.warning("no model can write the summary of a job: %s", by_code)
     else:
-        by_code = "written by code: the worker's settings name no model (TENFOLD_MODEL, or model under [tenfold])"
+        by_code = "the worker's settings name none (TENFOLD_MODEL, or model under [tenfold])"
     address = SessionAddress(store, job.session, job.namespace, job.head)
     session = Session(address, policy, model=job.model, answerer=answerer, stamps=stamps)
     if session.leaf != leaf:
@@ -213,6 +215,13 @@ def _is_stored(store: Store, namespace: str, entry: str) -> bool:
         return store.locate(namespace, entry).entry.id == entry
     except NotFoundError:
         return False
+
+
+def _explain_writer(outcome: Outcome, by_code: str) -> Outcome:
+    """Says in the notes why code wrote a summary, unless they say it."""
+    if outcome.status != "compacted" or not by_code or any(by_code in note for note in outcome.notes):
+        return outcome
+    return replace(outcome, notes=(*outcome.notes, f"no model was asked for a summary: {by_code}"))
 
 
 def _describe(outcome: Outcome) -> str:

@@ -10,8 +10,8 @@ from tenfold.compaction.plan.draft import RecallMode
 from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN
 
-JobState = Literal["waiting", "running", "done", "failed", "cancelled", "given up"]
-"""`given up` is a job whose workers died too often."""
+JobState = Literal["waiting", "running", "done", "failed", "cancelled", "given-up"]
+"""`given-up` is a job whose workers died too often."""
 
 
 class CompactJob(Struct, frozen=True, tag_field="kind", tag="compact", omit_defaults=True):

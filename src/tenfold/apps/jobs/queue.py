@@ -33,7 +33,7 @@ _STATES: dict[str, JobState] = {
     "SUCCESS": "done",
     "ERROR": "failed",
     "CANCELLED": "cancelled",
-    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "given up",
+    "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "given-up",
 }
 _STATUSES = {state: [status for status, named in _STATES.items() if named == state] for state in _STATES.values()}
 
@@ -213,7 +213,7 @@ class JobQueue:
 
     def delete_ended(self, before: int) -> int:
         """Deletes what is known of jobs that ended before a time in microseconds UTC. Returns how many."""
-        ended: list[JobState] = ["done", "failed", "cancelled", "given up"]
+        ended: list[JobState] = ["done", "failed", "cancelled", "given-up"]
         old = [row.id for row in self.list(states=ended, limit=100_000) if 0 < row.ended < before]
         if old:
             self._ask(lambda: self._client.delete_workflows(old))

@@ -105,7 +105,10 @@ def _check_tables(db: Connection, namespace: str) -> Iterator[Problem]:
             yield Problem("", "", f"{count} {what} belong to nothing that is stored; {SALVAGE_ADVICE}")
     names = [str(name) for (name,) in db.execute("SELECT name FROM namespace")]
     if names and namespace not in names:
-        yield Problem("", "", f"there is no namespace {namespace}, only {', '.join(names)}; {SALVAGE_ADVICE}")
+        advice = f"name one of them with --namespace, or, if {namespace} had sessions, {SALVAGE_ADVICE}"
+        yield Problem(
+            "", "", f"no session is stored in the namespace {namespace}, only in {', '.join(names)}: {advice}"
+        )
 
 
 class _SessionCheck:
