@@ -162,7 +162,7 @@ def test_a_key_of_the_store_reads_its_namespace_and_nothing_else(store_path: Pat
     store.close()
 
 
-def test_what_a_program_of_the_users_reads_is_on_the_record(store_path: Path) -> None:
+def test_what_a_program_of_the_users_reads_is_on_the_record(tmp_path: Path) -> None:
     """Over standard input there is no key: who started the server is who reads."""
 
     async def ask() -> None:
@@ -170,7 +170,7 @@ def test_what_a_program_of_the_users_reads_is_on_the_record(store_path: Path) ->
             await client.call_tool("status", {})
             await client.call_tool("search", {"words": "a secret question"})
 
-    store = open_store(store_path)
+    store = open_store(tmp_path / "store.db")
     asyncio.run(ask())
     assert store.read_record() == [], "without keys there is no record"
     key, _ = create_key("anna", "default", get_current_time())
