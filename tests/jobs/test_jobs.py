@@ -34,7 +34,7 @@ from tenfold.store.location import find_jobs_file
 from tests.engine.making import make_user_message
 from tests.jobs.places import KINDS, MODEL, SUMMARY, add_session, create_place, open_place, wait_for_jobs
 
-pytestmark = pytest.mark.parametrize("kind", KINDS)
+pytestmark = [pytest.mark.parametrize("kind", KINDS), pytest.mark.costly(2)]
 TARGET = Counted(4_000)
 
 
@@ -324,6 +324,7 @@ def test_jobs_that_cannot_be_kept_are_refused(kind: str, tmp_path: Path) -> None
             assert stat.S_IMODE(find_jobs_file(location).stat().st_mode) == 0o600
 
 
+@pytest.mark.costly(1)  # each table once with each kind: they cost nothing
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
@@ -357,6 +358,7 @@ def test_a_session_that_was_used_after_it_was_chosen_stays(kind: str, tmp_path: 
         assert [row.info.id for row in store.list_sessions("acme")] == ["again"]
 
 
+@pytest.mark.costly(1)  # the kind that can be tried is always tried
 def test_a_database_that_gives_no_answer_holds_nobody_up(kind: str, tmp_path: Path) -> None:
     if kind == "postgres":
         pytest.skip("a lock of another program is what a file has")

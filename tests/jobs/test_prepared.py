@@ -22,7 +22,7 @@ from tests.jobs.places import KINDS, SUMMARY, build_request, create_place, open_
 from tests.jobs.test_jobs import Writer, dump_jobs, run_worker
 
 Item = dict[str, Any]
-pytestmark = pytest.mark.parametrize("kind", KINDS)
+pytestmark = [pytest.mark.parametrize("kind", KINDS), pytest.mark.costly(2)]
 
 
 def open_replica(store: Store, queue: JobQueue, model: Writer | None = None) -> Session:
