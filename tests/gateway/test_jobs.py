@@ -112,7 +112,8 @@ def test_clients_add_jobs_and_ask_how_they_went(kind: str, tmp_path: Path) -> No
         assert refused.status_code == 429
         assert refused.headers["retry-after"] == "1"
         assert "2 jobs of acme wait: the key of acme allows no more" in refused.text
-        for wrong in ({"to": 1}, {"session": "one", "to": 0}, {"session": "one", "to": 9, "key": "x"}, [1]):
+        long = {"session": "one", "to": 9, "focus": "x" * 10_001}
+        for wrong in ({"to": 1}, {"session": "one", "to": 0}, {"session": "one", "to": 9, "key": "x"}, [1], long):
             assert httpx.post(url, json=wrong, headers=keys["acme"]).status_code == 400
         queue.cancel([job])
         (row,) = wait_for_jobs(queue, job)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Struct
@@ -32,12 +32,16 @@ _SHOWN = 100
 """How many jobs are listed, the newest first."""
 
 
+_Focus = Annotated[str, msgspec.Meta(max_length=10_000)]
+"""A job stays in the database until it was forgotten, so what clients put into one is bounded."""
+
+
 class JobRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """What a client asks for: to compact a session to so many tokens, with a focus for the summary."""
 
     session: str
     to: int
-    focus: str = ""
+    focus: _Focus = ""
 
 
 class JobsRoute(Struct, frozen=True):

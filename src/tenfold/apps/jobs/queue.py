@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from typing import Any, Self, TypeVar
@@ -36,6 +37,10 @@ _STATES: dict[str, JobState] = {
     "MAX_RECOVERY_ATTEMPTS_EXCEEDED": "given-up",
 }
 _STATUSES = {state: [status for status, named in _STATES.items() if named == state] for state in _STATES.values()}
+
+_ENDED: tuple[JobState, ...] = ("done", "failed", "cancelled", "given-up")
+_PAGE = 1_000
+"""Jobs that are forgotten at once. A result may be large, so none is read for it."""
 
 
 class QueueFull(UsageError):
@@ -205,7 +210,7 @@ class JobQueue:
     def purge(self, namespace: str, session: str) -> int:
         """Deletes all jobs of a session with what they hold of its text. Returns how many."""
         prefixes = [f"{kind}-{digest_session(namespace, session)}-" for kind in ("compact", "export", PREPARED)]
-        ids = [row.id for row in self.list(prefixes=prefixes, limit=100_000)]
+        ids = [status.workflow_id for status in self._list(workflow_id_prefix=prefixes, load_output=False)]
         if ids:
             self._ask(lambda: self._client.cancel_workflows(ids))
             self._ask(lambda: self._client.delete_workflows(ids))
@@ -213,11 +218,14 @@ class JobQueue:
 
     def delete_ended(self, before: int) -> int:
         """Deletes what is known of jobs that ended before a time in microseconds UTC. Returns how many."""
-        ended: list[JobState] = ["done", "failed", "cancelled", "given-up"]
-        old = [row.id for row in self.list(states=ended, limit=100_000) if 0 < row.ended < before]
-        if old:
-            self._ask(lambda: self._client.delete_workflows(old))
-        return len(old)
+        statuses = [status for state in _ENDED for status in _STATUSES[state]]
+        until = datetime.fromtimestamp(before / 1e6, UTC).isoformat()
+        count = 0
+        while old := self._list(status=statuses, completed_before=until, load_output=False, limit=_PAGE):
+            ids = [status.workflow_id for status in old]
+            self._ask(lambda ids=ids: self._client.delete_workflows(ids))  # type: ignore[misc]
+            count += len(ids)
+        return count
 
 
 def digest_session(namespace: str, session: str) -> str:
