@@ -70,6 +70,50 @@ def test_processes_that_migrate_at_once_make_one_store() -> None:
         open_store(url).close()
 
 
+def test_a_store_of_the_first_schema_is_migrated_and_finds_what_it_found(url: str) -> None:
+    with closing(open_store(url)) as store:
+        Growing(store, "s").say("the parcel of order 1017")
+        store.index()
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute("DROP INDEX tenfold.gram_grams")
+        db.execute("CREATE INDEX gram_grams ON tenfold.gram USING gin (ns, session, grams)")
+        db.execute("UPDATE tenfold.schema_version SET version = 1")
+    with pytest.raises(StoreError, match=r"has schema 1, and this release needs \d+: `tenfold store migrate`"):
+        open_store(url)
+    assert migrate_store(url) == (1, len(load_migrations()))
+    with closing(open_store(url)) as store:
+        assert [hit.snippet for hit in store.search(NS, "parcel")] == ["the parcel of order 1017"]
+
+
+# -- words -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+def test_words_are_found_in_every_block_of_entries_newest_first(url: str, is_indexed: bool) -> None:  # noqa: FBT001
+    """Each message is in another block of the index, some blocks are empty, and one message is late."""
+    blocks = (0, 1, 2, 5, 6, 7)
+    with closing(open_store(url)) as store, psycopg.connect(url, autocommit=True) as db:
+        log = Growing(store, "s")
+        for block in blocks:
+            db.execute("SELECT setval('tenfold.entry_seq', %s)", ((block << 14) + 9,))
+            log.say(f"the parcel of block {block}")
+            if is_indexed:
+                store.index()
+        log.say("the parcel that comes last")
+        for session in ("s", None):
+            found = list(store.search(NS, "parcel", session=session, limit=20))
+            assert sorted(hit.position for hit in found) == list(range(len(blocks) + 1))
+            assert [hit.snippet for hit in store.search(NS, "block 5", session=session)] == ["the parcel of block 5"]
+
+
+def test_a_page_ends_and_the_next_one_goes_on(url: str) -> None:
+    with closing(open_store(url)) as store:
+        log = Growing(store, "s")
+        log.say(*(f"parcel {at}" for at in range(1_100)))
+        found = store.search(NS, "parcel", session="s", limit=1_100)
+        assert sorted(hit.position for hit in found) == list(range(1_100))
+
+
 # -- row-level security ------------------------------------------------------------------------------------------------
 
 

@@ -54,6 +54,7 @@ class SessionInfo(
     It gives their order as runs of (session, first entry, number of entries).
 
     `parent` is the session that a sidechain belongs to. `source_id` is the id of the session in the file it came from.
+    `policy` and `window` (in tokens) are what the session was last opened with by name, "" and 0 if nothing was named.
     """
 
     id: str
@@ -70,6 +71,8 @@ class SessionInfo(
     standalone_prefix: bytes = b""
     standalone_suffix: bytes = b""
     interleaving: tuple[tuple[int, int, int], ...] = ()
+    policy: str = ""
+    window: int = 0
 
 
 def redact_info(info: SessionInfo) -> SessionInfo:
@@ -199,6 +202,10 @@ class Store(Protocol):
 
     def list_namespaces(self) -> list[str]:
         """Lists the names of all namespaces, in their order."""
+        ...
+
+    def read_info(self, namespace: str, session: str) -> SessionInfo | None:
+        """Reads the information of a session, None if there is no such session."""
         ...
 
     def list_sessions(self, namespace: str) -> list[SessionRow]:

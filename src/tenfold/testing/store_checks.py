@@ -276,6 +276,9 @@ def _check_that_sessions_list_newest_first(store: Store) -> None:
     info = SessionInfo("first", title="renamed", prefix=b"[", suffix=b"]")
     store.create(NS, info)
     assert [r.info for r in store.list_sessions(NS) if r.info.id == "first"] == [info]
+    assert store.read_info(NS, "first") == info
+    assert store.read_info(NS, "none") is None
+    assert store.read_info("other", "first") is None
     assert store.read_entries(NS, "first") == first.entries
 
 

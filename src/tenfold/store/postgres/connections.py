@@ -55,6 +55,13 @@ class PostgresConnection:
         """Runs a query."""
         return self.raw.execute(_translate(query), values or None, binary=True)
 
+    def execute_anew(self, query: str, values: Values) -> psycopg.Cursor:
+        """Runs a query that is planned for its values each time.
+
+        A query that is asked often gets one plan for all values, which takes a rare term for a common one.
+        """
+        return self.raw.execute(_translate.__wrapped__(query), values, binary=True, prepare=False)
+
     def executemany(self, query: str, values: Iterable[Values], /) -> None:
         """Runs a query once for each of the values, all in one round trip."""
         with self.raw.cursor() as cursor:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from tenfold.core.record.entry import Entry
+from tenfold.store.postgres.connections import PostgresConnection
 from tenfold.store.postgres.stems import list_stems
 from tenfold.store.search.entry_text import fold_text, get_searchable_text, read_plain_text
 from tenfold.store.search.newer_first import Scored
@@ -26,6 +27,12 @@ _NUMBER_BITS = 12
 _BATCH_CHARACTERS = 1_000_000
 _PAGE = 512
 """Candidates that are asked for at once. The newest are looked at first, and mostly suffice."""
+_BLOCK_BITS = 14
+"""The numbers of entries are blocks of so many bits in the index of trigrams: see the migration 0002."""
+_NEWEST_BLOCKS = 2
+"""Blocks that are looked through one by one, before all that is older at once."""
+_LEAST, _MOST = -1, (1 << 63) - 1
+_NUMBER = "CAST(? AS bigint)"
 _MAX_NARROWING = 6
 """Words, the longest ones, by which the index is asked."""
 _FIRST_LOOK = 500
@@ -99,39 +106,62 @@ def _build_tsquery(stems: Iterable[str]) -> str:
 
 
 def _build_condition(scope: SearchScope | None, table: str) -> tuple[str, tuple[int, ...]]:
-    """Returns the condition for the rows of a scope, and its values."""
+    """Returns the condition for the rows of a scope, and its values. The indexes of terms take none but bigints."""
     if scope is None:
         return "true", ()
     if scope.session is None:
-        return f"{table}.ns = ?", (scope.namespace,)
-    return f"{table}.ns = ? AND {table}.session = ?", (scope.namespace, scope.session)
+        return f"{table}.ns = {_NUMBER}", (scope.namespace,)
+    return f"{table}.ns = {_NUMBER} AND {table}.session = {_NUMBER}", (scope.namespace, scope.session)
 
 
 class PostgresSearch:
     """A search of a scope in the indexes. See `IndexSearch`."""
 
-    def __init__(self, db: Connection, scope: SearchScope) -> None:
-        self.db, self.scope = db, scope
+    def __init__(self, db: PostgresConnection, scope: SearchScope) -> None:
+        self.db: Connection = db
+        self.scope = scope
+        self._execute_anew = db.execute_anew
         self._usual_length = 0.0
 
     def find_candidates(self, words: Sequence[Sequence[str]]) -> Iterator[int]:
-        """See `IndexSearch.find_candidates`. Asks for a page at a time."""
+        """See `IndexSearch.find_candidates`. Looks at the newest blocks of entries first, and asks for pages."""
         narrowing = [spellings for spellings in words if all(map(_choose_grams, spellings))]
         longest = sorted(narrowing, key=lambda spellings: -len(spellings[0]))[:_MAX_NARROWING]
         # The numbers stand in the text: a plan that is made without them takes them for rare, or for common, at random.
         conditions = [f"({' OR '.join(map(_build_gram_condition, each))})" for each in longest]
-        late, late_values = _build_condition(self.scope, "l")
+        below = _MOST
+        for block in self._list_newest_blocks() if conditions else ():
+            yield from self._find_in_pages(conditions, block << _BLOCK_BITS, below, block)
+            below = block << _BLOCK_BITS
+        yield from self._find_in_pages(conditions, _LEAST, below)
+
+    def _list_newest_blocks(self) -> range:
+        """Lists the numbers of the newest blocks of entries in the scope, newest first."""
         found, values = _build_condition(self.scope, "t")
-        matching = " AND ".join([found, *conditions])
-        pieces = [f"SELECT t.seq FROM gram t WHERE {matching} AND t.seq < ?"]  # noqa: S608 - constants
+        (newest,) = self.db.execute(f"SELECT max(t.seq) FROM gram t WHERE {found}", values).fetchone()  # noqa: S608 - constants
+        block = (newest or 0) >> _BLOCK_BITS
+        return range(block, max(-1, block - _NEWEST_BLOCKS), -1)
+
+    def _find_in_pages(
+        self, conditions: Sequence[str], least: int, below: int, block: int | None = None
+    ) -> Iterator[int]:
+        """Finds the candidates with numbers from `least` to before `below`, all of one `block` if it is named."""
+        scopes = {table: _build_condition(self.scope, table) for table in ("t", "l")}
+        in_block = [] if block is None else [f"(t.seq >> {_BLOCK_BITS}) = {block}::bigint"]
+        pieces = [("gram t", [*in_block, *conditions]), ("late l", [])]
         if conditions:
-            pieces.append(f"SELECT t.seq FROM gram t WHERE {found} AND t.is_cut AND t.seq < ?")  # noqa: S608 - constants
-        pieces.append(f"SELECT l.seq FROM late l WHERE {late} AND l.seq < ?")  # noqa: S608 - constants
-        query = " UNION ".join(f"({piece} ORDER BY 1 DESC LIMIT {_PAGE})" for piece in pieces)
-        below = (1 << 63) - 1
+            pieces.append(("gram t", [*in_block, "t.is_cut"]))
         while True:
-            bound = [*values, below, *((*values, below) if conditions else ()), *late_values, below]
-            page = [seq for (seq,) in self.db.execute(f"{query} ORDER BY 1 DESC LIMIT {_PAGE}", bound)]
+            queries: list[str] = []
+            bound: list[int] = []
+            for table, further in pieces:
+                name, (found, values) = table[-1], scopes[table[-1]]
+                between = f"{name}.seq >= {least} AND {name}.seq < {below}"
+                matching = " AND ".join([found, *further, between])
+                queries.append(f"(SELECT {name}.seq FROM {table} WHERE {matching} ORDER BY 1 DESC LIMIT {_PAGE})")  # noqa: S608 - numbers
+                bound += values
+            query = f"{' UNION '.join(queries)} ORDER BY 1 DESC LIMIT {_PAGE}"
+            page = [seq for (seq,) in self._execute_anew(query, bound)]
             yield from page
             if len(page) < _PAGE:
                 return
@@ -164,10 +194,10 @@ class PostgresSearch:
             return []
         condition, values = _build_condition(self.scope, "p")
         bound = (*values, _build_tsquery(stems), limit)
-        newest = [key for (key,) in self.db.execute(_FIND_AMONG_NEWEST.format(condition), bound)]
+        newest = [key for (key,) in self._execute_anew(_FIND_AMONG_NEWEST.format(condition), bound)]
         if len(newest) >= min(limit, _COMMON):
             return newest
-        return [key for (key,) in self.db.execute(_FIND_IN_INDEX.format(condition), bound)]
+        return [key for (key,) in self._execute_anew(_FIND_IN_INDEX.format(condition), bound)]
 
     def weigh_passages(self, term: str, keys: Collection[int]) -> dict[int, float]:
         """See `IndexSearch.weigh_passages`."""
@@ -251,6 +281,7 @@ class PostgresIndex:
 
     def open_search(self, db: Connection, scope: SearchScope) -> PostgresSearch:
         """See `SearchIndex.open_search`."""
+        assert isinstance(db, PostgresConnection), "the index is of PostgreSQL"
         return PostgresSearch(db, scope)
 
     def has_late_entries(self, db: Connection, scope: SearchScope | None = None) -> bool:

@@ -105,6 +105,7 @@ class PostgresStore(SqlStore[PostgresDatabase]):
         return replace(state, database=name, schema=schema, size=size, locks=locks, notes=notes)
 
     create = _retry(SqlStore.create)
+    read_info = _retry(SqlStore.read_info)
     list_namespaces = _retry(SqlStore.list_namespaces)
     list_sessions = _retry(SqlStore.list_sessions)
     append = _retry(SqlStore.append)

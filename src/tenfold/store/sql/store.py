@@ -46,6 +46,7 @@ _UPSERT_SESSION = (
     "INSERT INTO session (ns, name, info) SELECT id, :session, :info FROM namespace WHERE name = :namespace"
     " ON CONFLICT (ns, name) DO UPDATE SET info = excluded.info"
 )
+_SELECT_INFO = "SELECT blob(s.info) FROM session s JOIN namespace n ON n.id = s.ns WHERE n.name = ? AND s.name = ?"
 _SELECT_SESSIONS = (
     "SELECT s.id, s.name, blob(s.info), CAST(coalesce(sum(h.entries), 0) AS BIGINT),"
     " CAST(coalesce(sum(h.blocks), 0) AS BIGINT), min(h.first), max(h.last)"
@@ -116,6 +117,12 @@ class SqlStore(Generic[DatabaseT]):
             db.create_namespace(namespace)
             row = {"namespace": namespace, "session": info.id, "info": encode_info(info)}
             db.execute(_UPSERT_SESSION, row)
+
+    def read_info(self, namespace: str, session: str) -> SessionInfo | None:
+        """See `Store.read_info`."""
+        with self._database.read(namespace) as db:
+            row = db.execute(_SELECT_INFO, (namespace, session)).fetchone()
+        return read_info(session, row[0]) if row is not None else None
 
     def list_namespaces(self) -> list[str]:
         """See `Store.list_namespaces`."""
