@@ -1,7 +1,13 @@
 """Tenfold keeps an LLM agent running past its context window: a tenth of the tokens, and nothing lost.
 
-Begin with `compact`, or `acompact`: it makes a plain list of provider messages smaller. `Session`, or `AsyncSession`,
-also keeps the conversation in a store, which `open_store` opens. `validate` says what a provider would refuse.
+    session = tenfold.open_session("support-42", model="gpt-4o")
+    request = session.before_model({"model": "gpt-4o", "messages": history})   # compacted when it grows too long
+    answer = client.chat.completions.create(**request)
+    session.after_model(answer)
+
+`open_session` (or `aopen_session`) opens a conversation that is kept in a store; nothing in it is ever lost. `compact`
+(or `acompact`) makes a plain list of messages smaller, without a store. `open_store` opens a store that you want to
+share, and `validate` says what a provider would refuse.
 
 A name is loaded when you first use it, so that importing the package is quick.
 """
@@ -21,8 +27,10 @@ if TYPE_CHECKING:
     from tenfold.core.view.rules import Violation, validate
     from tenfold.errors import TenfoldError
     from tenfold.formats import read_file
+    from tenfold.formats.objects import from_messages, to_messages
     from tenfold.models.scripted_model import ScriptedModel
     from tenfold.session import AsyncSession, Session, SessionAddress
+    from tenfold.session.opening import aopen_session, open_session
     from tenfold.session.stateless import CompactResult, acompact, compact
     from tenfold.store.location import open_store
 
@@ -43,9 +51,13 @@ _MODULES = {
     "View": "core.view.fold",
     "Violation": "core.view.rules",
     "acompact": "session.stateless",
+    "aopen_session": "session.opening",
     "compact": "session.stateless",
+    "from_messages": "formats.objects",
+    "open_session": "session.opening",
     "open_store": "store.location",
     "read_file": "formats",
+    "to_messages": "formats.objects",
     "validate": "core.view.rules",
 }
 
@@ -64,9 +76,13 @@ __all__ = [
     "View",
     "Violation",
     "acompact",
+    "aopen_session",
     "compact",
+    "from_messages",
+    "open_session",
     "open_store",
     "read_file",
+    "to_messages",
     "validate",
 ]
 

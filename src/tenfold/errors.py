@@ -33,6 +33,10 @@ class UsageError(TenfoldError):
     """Raised when arguments make no sense, for instance if there is neither a target nor a window."""
 
 
+class UnrelatedList(UsageError):
+    """Raised when a list of messages does not continue the session that it was given to. Nothing was appended."""
+
+
 class UnusableModel(UsageError):
     """Raised when a model cannot be asked from here: its key is not set, or its client is not installed."""
 

@@ -7,6 +7,7 @@ import logging
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from tenfold.apps.cli.main import run
 from tests.docs.commands import build_readme
+from tests.models.loopback import Loopback, Served
 from tests.shape.scan import ROOT
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -45,9 +47,21 @@ def get_readme_blocks(kind: str) -> list[str]:
     return [m["text"] for m in BLOCK.finditer((ROOT / "README.md").read_text("utf-8")) if m["kind"] == kind]
 
 
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Loopback]:
+    """A provider that answers what the pages ask."""
+    with Loopback(script=lambda _: Served("It is on its way.", tokens=(60, 8))) as server:
+        yield server
+
+
 @pytest.mark.parametrize("code", collect_blocks("python"))
-def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, provider: Loopback) -> None:
     monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI", "ANTHROPIC", "GOOGLE"):
+        monkeypatch.setenv(f"{name}_API_KEY", "nothing")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{provider.url}/v1")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", provider.url)
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", provider.url)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.setenv("TENFOLD_STORE", str(tmp_path / "store.db"))
     messages = json.loads((SESSIONS / "desk.openai-chat.json").read_text("utf-8"))

@@ -215,7 +215,7 @@ def test_an_unknown_wire_has_no_schemas() -> None:
 @pytest.mark.parametrize("wire", ["anthropic", "openai-chat", "openai-responses", "gemini"])
 def test_every_wire_has_all_three_schemas(wire: str) -> None:
     schemas = make_tools(open_session([make_user_message("go")])).build_schemas(wire)
-    assert [s.get("name") or s["function"]["name"] for s in schemas] == [  # type: ignore[index]
+    assert [s.get("name") or s["function"]["name"] for s in schemas] == [
         "recall_search", "recall_read", "recall_expand"
     ]  # fmt: skip
 

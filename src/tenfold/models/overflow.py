@@ -142,6 +142,21 @@ def is_overflow(error: str, *, status: int | None = None) -> bool:
     return status == 413 or any(row.pattern.search(text) for row in rows if row.is_overflow)
 
 
+def read_provider_error(error: BaseException) -> tuple[str, int | None]:
+    """Reads the text and the HTTP status of an exception of a provider's SDK or an HTTP client, for `is_overflow`.
+
+    The status is None if the exception has none.
+    """
+    response = getattr(error, "response", None)
+    stated = (getattr(error, "status_code", None), getattr(error, "code", None), getattr(response, "status_code", None))
+    status = next((value for value in stated if isinstance(value, int)), None)
+    try:
+        body = getattr(error, "body", None) or getattr(response, "text", "") or ""
+    except RuntimeError:  # the response is a stream that was not read
+        body = ""
+    return f"{error} {body}", status
+
+
 def find_named_limit(error: str, *, status: int | None = None) -> int | None:
     """Finds the most tokens that a request may have by an overflow error: the window of the model, or its input.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tenfold.core.record.message import ToolCall, get_text, get_tool_calls
 from tenfold.core.text.surrogates import replace_surrogates
@@ -40,6 +41,18 @@ _KIND_NAMES = {"said": "message", "block": "summary", "branch": "summary of a br
 CountTokens = Callable[[Sequence[str]], list[int]]
 
 
+def describe_tools() -> dict[str, str]:
+    """Returns what each tool is for, by its name."""
+    return {name: description for name, (_, description, _) in _DESCRIPTIONS.items()}
+
+
+def describe_parameters(name: str) -> dict[str, str]:
+    """Returns what each parameter of a tool means, by its name, the required one first."""
+    key, _, meaning = _DESCRIPTIONS[name]
+    around = {"around": AROUND_DESCRIPTION} if name == READ else {}
+    return {key: meaning, **around} | ({"part": PART_DESCRIPTION} if name != SEARCH else {})
+
+
 class RecallTools:
     """The schemas and the handler for one session of a store. Offer both to the model, or neither."""
 
@@ -65,20 +78,16 @@ class RecallTools:
         self._count, self._cap, self._prefix = count, cap, prefix
         self._only = head if is_path_only else ""
 
-    def describe_tools(self) -> dict[str, str]:
-        """Returns what each tool is for, by its name."""
-        return {name: description for name, (_, description, _) in _DESCRIPTIONS.items()}
-
-    def build_schemas(self, wire: str = DEFAULT_WIRE) -> list[dict[str, object]]:
+    @staticmethod
+    def build_schemas(wire: str = DEFAULT_WIRE) -> list[dict[str, Any]]:
         """Builds the tool definitions for a request of that wire. Raises `UnknownFormat` for an unknown wire."""
         build_tool = get_wire(wire).profile.build_tool
-        out: list[dict[str, object]] = []
-        for name, (key, description, meaning) in _DESCRIPTIONS.items():
-            properties = {key: {"type": "string", "description": meaning}}
-            if name == READ:
-                properties["around"] = {"type": "integer", "description": AROUND_DESCRIPTION}
-            if name != SEARCH:
-                properties["part"] = {"type": "integer", "description": PART_DESCRIPTION}
+        out: list[dict[str, Any]] = []
+        for name, (key, description, _) in _DESCRIPTIONS.items():
+            properties = {
+                parameter: {"type": "string" if parameter == key else "integer", "description": meaning}
+                for parameter, meaning in describe_parameters(name).items()
+            }
             schema: dict[str, object] = {"type": "object", "properties": properties, "required": [key]}
             out.append(build_tool(name, description, schema))
         return out

@@ -25,11 +25,12 @@ from tenfold.core.record.message import Message
 from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.core.wire import OriginCallback
+from tenfold.recall.tools import RecallTools
 from tenfold.session.compactor import Archive, PolicyProvider
 from tenfold.session.concurrency import register_host_loop, run_in_thread, run_uninterrupted, use_threads_of
 from tenfold.session.conversation import SessionAddress, Stamps, check_address
 from tenfold.session.drive import Answerer, Finished, Step, Steps, advance, arun_engine
-from tenfold.session.facade import Session
+from tenfold.session.facade import Session, check_refusal
 from tenfold.session.host_lists import HostList
 from tenfold.session.requests import HostRequest
 from tenfold.store.base import SessionInfo
@@ -146,6 +147,11 @@ class AsyncSession:
         """See `Session.outcome`."""
         return self.session.outcome
 
+    @property
+    def tools(self) -> RecallTools:
+        """See `Session.tools`. Their handler waits for the store: call it in a thread."""
+        return self.session.tools
+
     after_model = _forward_write(Session.after_model)
     sync = _forward_write(Session.sync)
     append = _forward_write(Session.append)
@@ -248,6 +254,22 @@ class AsyncSession:
             return (host_request, host_list), check
 
         return await self._answer_request(sync, lambda synced: requests.build_request(request, *synced))
+
+    async def after_refusal(
+        self,
+        request: Mapping[str, Any],
+        error: BaseException,
+        *,
+        window: int | None = None,
+        recall: RecallMode = "none",
+        wire: str = "",
+        origin: OriginCallback | None = None,
+    ) -> dict[str, Any]:
+        """See `Session.after_refusal`. Cancelling it leaves no Block."""
+        use_threads_of(self.address.store)
+        call = await run_in_thread(lambda: self.session.requests.build_overflow_call(error, window))
+        check_refusal(await self.compact(call), error)
+        return await self.before_model(request, window=window, recall=recall, wire=wire, origin=origin)
 
     async def sync_and_compact(
         self, messages: Sequence[Message], call: Call, *, has_run_end_check: bool = False

@@ -141,6 +141,7 @@ class CompactionRunner:
     ) -> None:
         """For the arguments see `Session`. `archive` receives every Block before it is appended."""
         self.policy_provider, self.model = policy, model
+        self.window: int | None = None
         self.answerer, self.archive = answerer or Answerer(), archive
         self.lock = CompactionLock()
         self.outcome: Outcome | None = None
@@ -192,6 +193,12 @@ class CompactionRunner:
         """Names another model of the agent: its window and its calibration are used from now on."""
         self.model = model
 
+    def use_window(self, window: int | None) -> None:
+        """Names the model's window in tokens, for requests that name none. Without it, it is looked up by the model."""
+        if window is not None:
+            check_window(window)
+        self.window = window
+
     def use_answerer(self, answerer: Answerer) -> None:
         """Takes another model, or other hooks and listeners, for the compactions to come."""
         self.answerer = answerer
@@ -209,7 +216,7 @@ class CompactionRunner:
         size = None if to is None else parse_size("to", to)
         whole = self._conversation.count_uncompacted() + floor if isinstance(size, float) else 0
         target = None if size is None else Counted(convert_size(size, whole))
-        known = policy.choose_window(find_window(model) if model else None)
+        known = policy.choose_window(self.window or (find_window(model) if model else None))
         return Call(
             "check" if target is None else "manual",
             target,

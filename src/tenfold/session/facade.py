@@ -25,9 +25,10 @@ from tenfold.core.record.token_reading import Counted, Reading
 from tenfold.core.view.fold import View
 from tenfold.core.wire import OriginCallback
 from tenfold.core.wire.given_values import list_own_messages
-from tenfold.errors import NotFoundError, UsageError
+from tenfold.errors import ContextOverflow, NotFoundError, UsageError
 from tenfold.recall.expand import ExpandedMessage, expand, find_entry_id
 from tenfold.recall.search import search_store
+from tenfold.recall.tools import RecallTools
 from tenfold.session.compactor import Archive, CompactionRunner, PolicyProvider, build_provider
 from tenfold.session.conversation import Conversation, SessionAddress, Stamps, check_address
 from tenfold.session.drive import Answerer, run_engine
@@ -164,6 +165,31 @@ class Session:
         if usage is not None:
             self.requests.record_usage(usage)
 
+    def after_refusal(
+        self,
+        request: Mapping[str, Any],
+        error: BaseException,
+        *,
+        window: int | None = None,
+        recall: RecallMode = "none",
+        wire: str = "",
+        origin: OriginCallback | None = None,
+    ) -> dict[str, Any]:
+        """Returns a shorter request to send, after the provider has refused one as too long with this error.
+
+        Counts can be wrong, so it may happen. `request` and the rest are what `before_model` was given. Raises the
+        error itself if it says anything else, and `ContextOverflow` with the numbers if nothing makes the request
+        shorter.
+
+            try:
+                answer = client.chat.completions.create(**session.before_model(request))
+            except openai.BadRequestError as error:
+                answer = client.chat.completions.create(**session.after_refusal(request, error))
+        """
+        outcome = self.compact(self.requests.build_overflow_call(error, window))
+        check_refusal(outcome, error)
+        return self.before_model(request, window=window, recall=recall, wire=wire, origin=origin)
+
     def sync(self, messages: Sequence[Message], *, run: str = "", append: bool = False) -> View:
         """Syncs the log with a host's whole message list, which hosts resend on every request, and returns the view.
 
@@ -266,6 +292,16 @@ class Session:
         """
         return self.conversation.refresh()
 
+    @property
+    def tools(self) -> RecallTools:
+        """Tools with which the model itself looks up what it no longer sees: their schemas, and a handler.
+
+        Offer `tools.build_schemas(wire)` with the request, call `before_model(..., recall="tool")`, and answer the
+        model's calls of them with `tools.handle(name, arguments)`.
+        """
+        place, count = self.address, self.policy.counter.count
+        return RecallTools(place.store, place.namespace, place.session, count=count, head=place.head)
+
     # -- what must stay ------------------------------------------------------------------------------------------------
 
     def read_instructions(self) -> tuple[Instruction, ...]:
@@ -302,6 +338,15 @@ class Session:
         conversation = self.conversation
         conversation.catch_up()
         return conversation.write(lambda: conversation.pin_message(entry, pinned=on))
+
+
+def check_refusal(outcome: Outcome, error: BaseException) -> None:
+    """Raises `ContextOverflow` if a compaction did not make a request shorter that the provider has refused."""
+    if outcome.status != "compacted":
+        raise ContextOverflow(
+            f"the provider refused a request of {outcome.tokens_before:,} tokens as too long, and it cannot be made "
+            f"shorter: {outcome.reason}. Use a model with a larger window, or make the newest messages smaller"
+        ) from error
 
 
 def _with_origin(message: Message, origin: OriginCallback) -> Message:

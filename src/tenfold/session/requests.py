@@ -39,8 +39,9 @@ from tenfold.core.wire.marks import OPENING_STUB, SummaryConfirmer, is_system_pr
 from tenfold.core.wire.registry import choose_wire, find_list_field, find_only_wire
 from tenfold.core.wire.sdk_values import get_set_fields
 from tenfold.core.wire.system_prompt import take_request_summaries
-from tenfold.errors import StoreError, UsageError
+from tenfold.errors import StoreError, UnrelatedList, UsageError
 from tenfold.formats.session_draft import TIME_KEYS, find_timestamp, parse_micros
+from tenfold.models.overflow import find_named_limit, is_overflow, read_provider_error
 from tenfold.session.compactor import CompactionRunner
 from tenfold.session.conversation import Conversation
 from tenfold.session.host_lists import (
@@ -54,6 +55,10 @@ from tenfold.session.host_lists import (
 )
 from tenfold.store.lookup import is_stored_summary
 from tenfold.telemetry import trace_span
+
+OVERFLOW_SHARE = 0.5
+"""How much of a request stays that a provider refused as too long, where nobody knows the model's window."""
+
 
 # -- a provider's request ----------------------------------------------------------------------------------------------
 
@@ -390,6 +395,28 @@ class Requests:
         reading, limits = compactor.take_reading_with_limits(complete, answers=answers)
         return limits.get_need(reading.tokens + reading.to_provider_part(added))
 
+    # -- what a provider refused ---------------------------------------------------------------------------------------
+
+    def build_overflow_call(self, error: BaseException, window: int | None) -> Call:
+        """Builds the compaction to run once the provider has refused the last request with this error.
+
+        If the error names how much the model takes, that is its window from now on. Where no window is known, the
+        target is half of what was sent. Raises the error itself if it is about something else.
+        """
+        text, status = read_provider_error(error)
+        if not is_overflow(text, status=status):
+            raise error
+        compactor, last = self._compactor, self._last_call
+        named = find_named_limit(text, status=status)
+        if named is not None:
+            compactor.use_window(named)
+        call = compactor.build_call(window=named or window, floor=last.floor if last is not None else 0)
+        if call.window is None:
+            tokens = compactor.take_reading(call).estimate
+            call = compactor.build_call(to=max(1, int(OVERFLOW_SHARE * tokens)), floor=call.floor)
+        call = replace(call, demand="overflow")
+        return call if last is None else replace(call, output_reserve=last.output_reserve, recall=last.recall)
+
     def is_own_summary(self, block: str, seal: str, is_whole: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - see `SummaryConfirmer`
         """Tells whether this session wrote the summary that carries this mark, also where it is a part of a message."""
         address = self._conversation.address
@@ -485,7 +512,7 @@ class Requests:
         changed = find_next_message(view.path, match.position)
         if changed is not None and not is_continuation(messages, match, view, self._get_fingerprint):
             if not append:
-                raise UsageError(self._explain_apart(messages))
+                raise UnrelatedList(self._explain_apart(messages))
             return self._append_apart(messages, run, times, is_floor_ignored=is_floor_ignored)
         undone = count_before_undo(view, changed) if changed is not None else None
         if changed is not None and self._branch_before(changed):

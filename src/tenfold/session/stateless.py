@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
+from itertools import chain
 from typing import Any, ParamSpec, TypeVar, get_args
 
 import msgspec
@@ -28,6 +29,7 @@ from tenfold.core.wire.sdk_values import render_value
 from tenfold.core.wire.system_prompt import take_summaries
 from tenfold.core.wire.unread_text import find_unread_items, refuse_unread
 from tenfold.errors import UsageError
+from tenfold.formats.objects import find_converter, place_objects
 from tenfold.models.model import Model
 from tenfold.recall.tools import RecallTools
 from tenfold.session.compactor import check_model
@@ -98,6 +100,8 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
 ) -> CompactResult:
     """Compacts a list of OpenAI Chat, OpenAI Responses, Anthropic or Gemini messages. The list itself does not change.
 
+    It may also hold the message objects of a framework: see `tenfold.to_messages`. The result then holds such objects.
+
     `to` is the target for messages, `system` and `tools` together: a number of tokens, or a share such as "10%".
     Without it the policy's trigger decides. It looks at `window`, or the known window of `model`, of which
     `output_reserve` tokens are kept free for the answer. `policy` is a Policy or its name. `summarizer` is the model
@@ -111,9 +115,12 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     and `BadInput` for messages of an unknown format, or with much that their format does not have.
     """
     _validate_arguments(model, policy, recall, summarizer)
-    messages = list_messages(messages)
+    given = list_messages(messages)
+    converter = find_converter(given)
+    read = [converter.read(each) for each in given] if converter is not None else []
+    messages = given if converter is None else list(chain.from_iterable(read))
     items = encode_messages(messages)
-    wire = _check_format(format) or detect_wire(items)
+    wire = _check_format(format) or (converter.wire if converter is not None else detect_wire(items))
     chosen = policy if isinstance(policy, Policy) else build_policy(policy, choose_counter(model).counter)
     chosen = chosen.with_list_stages()
     address = SessionAddress(SqliteStore(":memory:"), IDS.generate())
@@ -139,6 +146,8 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     )
     encoded = WIRES[wire].encode(decoded if is_unchanged else session.view.get_messages())
     compacted = restore_objects(encoded, messages, items)
+    if converter is not None:
+        compacted = place_objects(compacted, given, read, converter)
     recall_tools = _build_tools(address, chosen) if recall == "tool" else None
     return CompactResult(compacted, outcome, session=session, wire=wire, encoded=encoded, tools=recall_tools)
 

@@ -48,7 +48,7 @@ from tenfold.errors import ContextOverflow
 from tenfold.events import RequestOverflow
 from tenfold.models.overflow import is_overflow
 from tenfold.models.provider import resolve_window
-from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
+from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools, describe_tools
 from tenfold.session import AsyncSession, Session
 from tenfold.session.compact_tool import CompactTool
 from tenfold.session.concurrency import run_uninterrupted
@@ -312,7 +312,7 @@ class Memory(AbstractCapability[Any]):
             return await CompactTool(self.session, window=self.window).ahandle(self._async_session, {"focus": focus})
 
         tools: FunctionToolset[Any] = FunctionToolset()
-        descriptions = recall.describe_tools()
+        descriptions = describe_tools()
         for name, tool in ((SEARCH, search), (READ, read), (EXPAND, expand)):
             tools.add_function(tool, name=name, description=descriptions[name])
         writer = self.session.policy.writer

@@ -49,13 +49,11 @@ from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.session.preparation import Preparer
+from tenfold.session.requests import OVERFLOW_SHARE
 from tenfold.store.base import SessionInfo, Store
 
 FORWARD_SHARE = 0.5
 """A request that certainly takes less than this share of the window is sent on before its session is looked at."""
-OVERFLOW_SHARE = 0.5
-"""Down to which share of a refused request it is compacted where the window is not known."""
-
 OPENING_SHARE = 0.125
 """What the client itself says at the beginning is pinned up to this share of the window."""
 MAX_POLICIES = 1_024

@@ -27,7 +27,7 @@ from tenfold.apps.gateway.usage_reader import MAX_ANSWER, UsageReader
 from tenfold.core.wire import splice
 from tenfold.core.wire.api import READ_FAULTS, StreamForm, StreamPiece
 from tenfold.models.overflow import is_overflow
-from tenfold.recall.tools import RecallTools
+from tenfold.recall.tools import RecallTools, describe_tools
 
 MAX_ROUNDS = 4
 """How many times in a row the model may look something up before it has to answer."""
@@ -97,7 +97,7 @@ class RecallLoop:
         self._tools, self._pending, self._record = tools, prepared.pending, record
         self._original, self._sent = prepared.original, prepared.sent
         self._send_upstream = send_upstream
-        self._names = frozenset(tools.describe_tools())
+        self._names = frozenset(describe_tools())
         assert self._sent.api is not None
         self._form, self._stream = self._sent.api.answers, self._sent.api.stream
         self._round = 1
