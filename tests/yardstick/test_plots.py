@@ -18,12 +18,12 @@ from tenfold_yardstick.drawing import (
     SERIES,
     Chart,
     apply_style,
-    as_png,
     as_svg,
     assign_styles,
     create_canvas,
     label_line_ends,
     label_points,
+    render_figure,
     spread_labels,
 )
 from tenfold_yardstick.plots import choose_highlighted, draw_charts
@@ -107,7 +107,7 @@ def test_who_is_emphasised_is_ours_the_best_preset_one_of_each_project_and_basel
 def test_the_same_result_gives_the_same_bytes() -> None:
     first, second = draw_charts(make_yardstick()), draw_charts(make_yardstick())
     assert [as_svg(a.figure, caption=a.caption) for a in first] == [as_svg(b.figure, caption=b.caption) for b in second]
-    assert as_png(first[0].figure) == as_png(second[0].figure)
+    assert render_figure(first[0].figure, "png") == render_figure(second[0].figure, "png")
     other = draw_charts(replace(make_yardstick(), quality=make_quality({**KEPT, "tenfold": 7})))
     assert as_svg(first[0].figure, caption="") != as_svg(other[0].figure, caption="")
 
@@ -158,7 +158,7 @@ def test_a_name_stands_beside_its_point_or_has_a_line_to_it_that_crosses_nothing
         points = {**strong, **{f"plain-{n}": (1.0 + n / 6, 0.45) for n in range(4)}, "far": (4.0, 0.1)}
         axes.scatter(*zip(*points.values(), strict=True))
         label_points(axes, points, assign_styles([*strong]))
-    as_png(figure)
+    render_figure(figure, "png")
     names = {text.get_text(): text for text in axes.texts if isinstance(text, Annotation)}
     assert set(strong) < set(names)
     boxes = {name: Text.get_window_extent(text) for name, text in names.items()}
@@ -177,7 +177,7 @@ def test_the_line_from_a_name_to_its_curve_crosses_no_other_name() -> None:
         tips = {f"method-{n}": (1.0, 0.5 + n / 1_000) for n in range(12)}
         axes.plot([0, 1], [0, 1])
         label_line_ends(axes, tips, {}, lines=20)
-    as_png(figure)
+    render_figure(figure, "png")
     names = [text for text in axes.texts if isinstance(text, Annotation)]
     left = min(Text.get_window_extent(text).x0 for text in names)  # an annotation's own extent holds its line too
     lines = [patch.get_path() for text in names if (patch := text.arrow_patch) is not None]

@@ -252,7 +252,7 @@ def test_two_methods_run_beside_each_other_and_come_back_in_the_order_they_were_
     heard: list[tuple[int, int]] = []
     both = [Made("waiting", wait_for_second), Made("freeing", release_first)]
     found = measure_quality(
-        [make_big_case()], both, budgets=(1_000,), on_progress=lambda done, total: heard.append((done, total))
+        [make_big_case()], both, budgets=(1_000,), on_progress=lambda done, total, _: heard.append((done, total))
     )
     assert list(dict.fromkeys(p.method for p in found.probes)) == ["waiting", "freeing"]
     assert heard == [(1, 3), (2, 3), (3, 3)]

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from scripts.figures import describe_measurement
 from tenfold_yardstick import page
-from tenfold_yardstick.drawing import Chart, as_png
+from tenfold_yardstick.drawing import Chart, render_figure
 from tenfold_yardstick.gold_answers import Quiz
 from tenfold_yardstick.method_comparison import find_longest_sessions, list_windows
 from tenfold_yardstick.methods import ALL
@@ -244,7 +244,7 @@ def write_pages() -> None:
     for path in {*pictures.glob("*.png")} - {pictures / f"{each.name}.png" for each in drawn}:
         path.unlink()
     for each in drawn:
-        (pictures / f"{each.name}.png").write_bytes(as_png(each.figure))
+        (pictures / f"{each.name}.png").write_bytes(render_figure(each.figure, "png"))
     (DOCS / "yardstick.md").write_text(render_document(made, drawn, measured=read_measurements()), "utf-8")
     print(f"{DOCS / 'yardstick.md'}\n{BUILD.parent / 'report.html'}")
 

@@ -14,6 +14,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.compaction.engine.policy import Policy
 from tenfold.errors import TenfoldError, UsageError
 from tenfold.models.model import Model
 from tenfold.session.stateless import compact
@@ -56,16 +57,20 @@ class Method(Protocol):
 
 
 class Preset(Struct, frozen=True):
-    """A policy of Tenfold, run through the public `compact`. Without a `writer`, code alone writes its summaries."""
+    """A policy of Tenfold, run through the public `compact`. Without a `writer`, code alone writes its summaries.
+
+    It is the policy of that name with its published settings, or `policy`.
+    """
 
     name: str
     writer: Model | None = None
+    policy: Policy | None = None
 
     def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
         """See `Method.compact`."""
         start = time.perf_counter()
         compaction = compact(
-            past, to=budget, model=MODEL, format="openai-chat", policy=self.name, summarizer=self.writer
+            past, to=budget, model=MODEL, format="openai-chat", policy=self.policy or self.name, summarizer=self.writer
         )
         seconds = time.perf_counter() - start
         out = compaction.outcome

@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -225,11 +225,19 @@ def label_points(axes: Axes, points: Mapping[str, tuple[float, float]], styles: 
 # -- output ------------------------------------------------------------------------------------------------------------
 
 
-def as_png(figure: Figure) -> bytes:
-    """Returns the figure as a PNG for the documentation. The same figure gives the same bytes each time."""
+_METADATA: Mapping[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None, "Format": None, "Type": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""What is left out of a file, so that the same figure gives the same bytes."""
+
+
+def render_figure(figure: Figure, kind: Literal["png", "svg", "pdf"]) -> bytes:
+    """Renders the figure as a file of this kind. The same figure gives the same bytes each time."""
     out = io.BytesIO()
     with apply_style():
-        figure.savefig(out, format="png", dpi=DPI, metadata={"Software": None})
+        figure.savefig(out, format=kind, dpi=DPI, metadata=_METADATA[kind])
     return out.getvalue()
 
 
@@ -239,10 +247,7 @@ def as_svg(figure: Figure, *, caption: str) -> str:
     `caption` is read aloud to people who cannot see the chart. The colours come from the page: `currentColor`, and the
     variables --paper, --muted and --series-1 to --series-8.
     """
-    out = io.StringIO()
-    with apply_style():
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    body = out.getvalue()
+    body = render_figure(figure, "svg").decode()
     body = _IDS.sub("", body[body.index("<svg ") :])  # ids are equal in all figures, and a page has several
     size = _SIZE.match(body)
     assert size is not None

@@ -6,11 +6,17 @@ peers, which run in processes of their own, are in `peers.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import importlib
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from tenfold.config.policies import POLICIES
+from tenfold.config.settings import Config, load_settings
 from tenfold.errors import UsageError
 from tenfold.testing.chats import count_message_tokens, count_total_tokens, get_counter, get_role
 from tenfold.testing.identifier_finder import find_identifiers
@@ -79,22 +85,77 @@ CONTROLS: Mapping[str, Baseline] = {
 """Views that nobody would use. They have a score, and no place among the methods."""
 
 
+class SettingsPolicy(Struct, frozen=True):
+    """A named instance of the settings, `[tenfold.presets.NAME]`. Code alone writes its summaries."""
+
+    name: str
+    settings: Config
+
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
+        """See `Method.compact`."""
+        policy = self.settings.build_policy(get_counter(), self.name)
+        return Preset(self.name, policy=policy).compact(past, budget=budget)
+
+
+class OwnMethod(Struct, frozen=True):
+    """A function of a user: messages and a budget in tokens in, messages out. It may raise anything."""
+
+    name: str
+    function: Callable[[Sequence[ChatMessage], int], Any]
+
+    def compact(self, past: Sequence[ChatMessage], *, budget: int) -> MethodResult:
+        """See `Method.compact`. Raises `UnableError` with what the function raised, or with what it returned."""
+        start = time.perf_counter()
+        try:
+            messages = self.function([*past], budget)
+        except Exception as exc:
+            raise UnableError(f"{type(exc).__name__}: {exc}") from exc
+        seconds = time.perf_counter() - start
+        if not isinstance(messages, Sequence) or not all(isinstance(message, Mapping) for message in messages):
+            raise UnableError(f"it returned {type(messages).__name__}, and not a list of messages as dicts")
+        return MethodResult(tuple(messages), count_total_tokens(messages), seconds)
+
+
+def load_method(reference: str) -> OwnMethod:
+    """Loads a function as MODULE:FUNCTION; modules in the working folder are found too.
+
+    Raises `UsageError` if there is none.
+    """
+    module, _, name = reference.partition(":")
+    folder = str(Path.cwd())
+    try:
+        sys.path.insert(0, folder)
+        function = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as exc:
+        raise UsageError(f"{reference!r} names no function ({exc}): give MODULE:FUNCTION, as in mine:compact") from exc
+    finally:
+        sys.path.remove(folder)
+    if not callable(function):
+        raise UsageError(f"{reference!r} is {function!r}, and no function of (messages, budget)")
+    return OwnMethod(reference, function)
+
+
 def get_methods(names: Sequence[str], cases: Sequence[Case] = ()) -> list[Method]:
     """Returns the methods of these names in order, each once; "all" stands for every method.
 
     `cases` hold the real summaries. Raises `UsageError`, with the known names, for any other name.
     """
-    real = RealSummaries(tuple(c for c in cases if c.summary))
+    real, settings = RealSummaries(tuple(c for c in cases if c.summary)), load_settings()
     known: dict[str, Method] = {"tenfold": Preset("tenfold")}
     known |= {name: Preset(name) for name in POLICIES}
+    known |= {name: SettingsPolicy(name, settings) for name in settings.presets if name not in POLICIES}
     known |= {**BASELINES, **CONTROLS}
     known[real.name] = real
     chosen: dict[str, Method] = {}
     for name in names:
-        if name == ALL:
+        if ":" in name:
+            chosen[name] = load_method(name)
+        elif name == ALL:
             chosen |= {k: m for k, m in known.items() if m is not real or real.cases}
         elif name in known:
             chosen[name] = known[name]
         else:
-            raise UsageError(f"no method is called {name!r}; there are {ALL}, {', '.join(known)}")
+            raise UsageError(
+                f"no method is called {name!r}; there are {ALL}, {', '.join(known)}; MODULE:FUNCTION is one of your own"
+            )
     return list(chosen.values())

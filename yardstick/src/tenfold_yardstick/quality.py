@@ -50,8 +50,8 @@ MAX_CONCURRENT = 2
 """How many methods run at the same time. Peers have processes of their own; Tenfold's methods share this one."""
 
 
-ProgressListener = Callable[[int, int], None]
-"""Receives how many pieces of work are done, and how many there are. Any thread may call it."""
+ProgressListener = Callable[[int, int, str], None]
+"""Receives how many pieces of work are done, how many there are, and what the last one was. Any thread may call it."""
 
 
 class TargetSize(NamedTuple):
@@ -220,7 +220,7 @@ def measure_quality(
     grounds: list[PreparedCase] = []
     for case in cases:
         grounds.append(prepare_case(case, budgets=budgets, rounds=rounds, search=bool(ours)))
-        work.count_done()
+        work.count_done(case.session)
     scores, checks = work.run_lanes(_build_lanes(methods), grounds, list(sessions.values()), every_cut=every_cut)
     ordered = [one for number in range(len(cases)) for m in methods for one in scores[m.name, number]]
     return Quality(
@@ -266,12 +266,12 @@ class _LaneRunner:
         self._stopped = False
         self._lock = threading.Lock()
 
-    def count_done(self) -> None:
+    def count_done(self, what: str) -> None:
         """Counts one piece of work."""
         with self._lock:
             self._done += 1
             if self._on_progress is not None:
-                self._on_progress(self._done, self._total)
+                self._on_progress(self._done, self._total, what)
 
     def _check_running(self) -> bool:
         if self._stopped:
@@ -297,11 +297,11 @@ class _LaneRunner:
                     scores[method.name, number] = [
                         score_method(each, method, s) for s in sizes if self._check_running()
                     ]
-                    self.count_done()
+                    self.count_done(f"{each.case.session}, {method.name}")
                 for number, cuts in enumerate(sessions):
                     if isinstance(method, Preset) and self._check_running():
                         checks[method.name, number] = check_gates(cuts, method, every_cut=every_cut)
-                        self.count_done()
+                        self.count_done(f"{cuts[0].session}, {method.name}")
             _close_peers([lane])
 
         with ThreadPoolExecutor(MAX_CONCURRENT) as pool:

@@ -150,11 +150,11 @@ def replay_sessions(
     *,
     windows: Sequence[int],
     prices: Sequence[Prices] = (),
-    on_progress: Callable[[], object] = lambda: None,
+    on_progress: Callable[[str], object] = lambda _: None,
 ) -> list[SessionReplay]:
-    """Plays every session in every window with every method, in that order. Calls `on_progress` after each.
+    """Plays every session in every window with every method, in that order.
 
-    The methods of one peer share a process and take turns.
+    `on_progress` is told after each what it was. The methods of one peer share a process and take turns.
     """
     lanes: dict[str, list[str]] = {}
     for name in factories:
@@ -168,7 +168,7 @@ def replay_sessions(
                     done[number, window, name] = replay_session(
                         track, name, factories[name], window=window, prices=prices
                     )
-                    on_progress()
+                    on_progress(f"{track.name}, {name}")
 
     with ThreadPoolExecutor(MAX_CONCURRENT) as pool:
         for ended in [pool.submit(run_lane, lane) for lane in lanes.values()]:

@@ -14,7 +14,7 @@ import typer
 from rich.box import ASCII2, SIMPLE_HEAD
 from rich.console import Console
 from rich.padding import Padding
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -120,10 +120,12 @@ def _print_stacked(columns: Sequence[str], rows: Iterable[Sequence[str]], at: in
 
 
 def build_progress(*, enabled: bool = True) -> Progress:
-    """Builds a progress bar on standard error. It is drawn only in a terminal."""
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn())
+    """Builds a progress bar on standard error, with what is worked on and the time left. Drawn only in a terminal."""
     return Progress(
-        *columns,
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
         console=build_console(stderr=True),
         transient=True,
         disable=not (enabled and sys.stderr.isatty()),

@@ -31,7 +31,7 @@ from tenfold_yardstick.commands.eval_options import (
     read_each,
     render_format_option,
 )
-from tenfold_yardstick.commands.html_report import HtmlOption, check_page, write_page
+from tenfold_yardstick.commands.outputs import CsvOption, FiguresOption, HtmlOption, Outputs, fail_if_unable
 from tenfold_yardstick.commands.reading_commands import run_questions, run_reading
 from tenfold_yardstick.gold_answers import GOLD_BUDGET, Quiz, count_answers
 from tenfold_yardstick.gold_answers import build_tables as gold_tables
@@ -91,6 +91,8 @@ def run_quality(  # noqa: PLR0913 - a parameter for each option
     ] = False,
     format: FormatOption = None,
     html: HtmlOption = None,
+    csv: CsvOption = None,
+    figures: FiguresOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -99,7 +101,8 @@ def run_quality(  # noqa: PLR0913 - a parameter for each option
     It looks for what the rest of the session used, for what a careful reader would ask, for text that was invented,
     and for messages that no provider accepts. docs/measures.md explains each figure.
     """
-    check_page(html, force=force)
+    outputs = Outputs(html, csv, figures, force)
+    outputs.check()
     sizes, round_counts = parse_sizes(budgets), parse_rounds(rounds)
     own_names, peer_methods = parse_methods(methods_, standins=STANDINS)
     own_names = [get_score_name(name) for name in own_names]
@@ -114,14 +117,16 @@ def run_quality(  # noqa: PLR0913 - a parameter for each option
             budgets=sizes,
             rounds=round_counts,
             every_cut=every_cut,
-            on_progress=lambda done, total: bar.update(task, completed=done, total=total),
+            on_progress=lambda done, total, what: bar.update(task, completed=done, total=total, description=what),
         )
     if not result.probes:
         print_note("nothing to measure: no session has a past larger than the smallest budget")
     round_options = f" --rounds {rounds}" + " --every-cut" * every_cut
     options = f"--methods {methods_} --budgets {budgets}{round_options}{render_format_option(format)}"
-    write_page(html, Yardstick(result), f"tenfold eval quality FILES... {options}", force=force)
-    print_result(result, build_tables(result) if result.probes else (), json=json)
+    tables = build_tables(result) if result.probes else []
+    outputs.write(Yardstick(result), tables, f"tenfold eval quality FILES... {options}")
+    print_result(result, tables, json=json)
+    fail_if_unable((score.method, score.unable) for score in result.probes)
 
 
 @app.command("replay", epilog="Example: tenfold eval replay session.jsonl --windows 100k --methods none,tenfold")
@@ -148,6 +153,8 @@ def run_replay(  # noqa: PLR0913 - a parameter for each option
     ] = PREFIX_TOKENS,
     format: FormatOption = None,
     html: HtmlOption = None,
+    csv: CsvOption = None,
+    figures: FiguresOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -155,7 +162,8 @@ def run_replay(  # noqa: PLR0913 - a parameter for each option
 
     docs/measures.md explains each figure.
     """
-    check_page(html, force=force)
+    outputs = Outputs(html, csv, figures, force)
+    outputs.check()
     own_names, peer_methods = parse_methods(methods_)
     lists = [get_prices(name.strip()) for name in prices.split(",") if name.strip()]
     chosen = get_player_factories(
@@ -166,14 +174,22 @@ def run_replay(  # noqa: PLR0913 - a parameter for each option
     with build_progress() as bar:
         task = bar.add_task("sessions", total=len(sessions) * len(sizes) * len(chosen))
         tracks = [build_recording(session, prefix=prefix) for session in sessions]
-        played = replay_sessions(tracks, chosen, windows=sizes, prices=lists, on_progress=lambda: bar.advance(task))
+        played = replay_sessions(
+            tracks,
+            chosen,
+            windows=sizes,
+            prices=lists,
+            on_progress=lambda what: bar.update(task, advance=1, description=what),
+        )
     whose = describe_price_source() if lists else ""
     result = Replays(__version__, get_counter().name, prefix, tuple(lists), tuple(played), whose)
     options = (
         f"--methods {methods_} --windows {windows} --prices {prices} --prefix {prefix}{render_format_option(format)}"
     )
-    write_page(html, Yardstick(replay=result), f"tenfold eval replay FILES... {options}", force=force)
-    print_result(result, replay_tables(result), json=json)
+    tables = replay_tables(result)
+    outputs.write(Yardstick(replay=result), tables, f"tenfold eval replay FILES... {options}")
+    print_result(result, tables, json=json)
+    fail_if_unable((each.method, each.unable) for each in result.played)
 
 
 @app.command("speed", epilog="Example: tenfold eval speed session.jsonl --methods peers --lengths 100,10k")
@@ -204,6 +220,8 @@ def run_speed(  # noqa: PLR0913 - the options of a command
     ] = False,
     format: FormatOption = None,
     html: HtmlOption = None,
+    csv: CsvOption = None,
+    figures: FiguresOption = None,
     force: ForceOption = False,
     waits: Annotated[
         bool,
@@ -216,7 +234,8 @@ def run_speed(  # noqa: PLR0913 - the options of a command
     It times a turn, a compaction, the opening of a session, the archive, and the waits of an agent's calls, and
     measures memory. docs/measures.md explains each figure.
     """
-    check_page(html, force=force)
+    outputs = Outputs(html, csv, figures, force)
+    outputs.check()
     peer_methods = parse_peers(methods_) if methods_ is not None else []
     work = build_tasks(
         read_conversations(files, format),
@@ -235,8 +254,10 @@ def run_speed(  # noqa: PLR0913 - the options of a command
     result = collect_speed(measured)
     options = f" --methods {methods_}" * bool(methods_) + f" --lengths {lengths}"
     options += " --full" * full + " --no-waits" * (not waits) + render_format_option(format)
-    write_page(html, Yardstick(speed=result), f"tenfold eval speed FILES...{options}", force=force)
-    print_result(result, speed_tables(result), json=json)
+    tables = speed_tables(result)
+    outputs.write(Yardstick(speed=result), tables, f"tenfold eval speed FILES...{options}")
+    print_result(result, tables, json=json)
+    fail_if_unable((each.method, each.unable) for each in result.turns)
 
 
 @app.command("search", epilog="Example: tenfold eval search scenarios/ --methods tenfold,keep-last")
@@ -247,6 +268,8 @@ def run_search(  # noqa: PLR0913 - the options of a command
     budgets: BudgetsOption = f"{GOLD_BUDGET // 1000}k",
     format: FormatOption = None,
     html: HtmlOption = None,
+    csv: CsvOption = None,
+    figures: FiguresOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -254,7 +277,8 @@ def run_search(  # noqa: PLR0913 - the options of a command
 
     docs/measures.md says how to write questions for a file, and explains each figure.
     """
-    check_page(html, force=force)
+    outputs = Outputs(html, csv, figures, force)
+    outputs.check()
     sizes = parse_sizes(budgets)
     own_names, peer_methods = parse_methods(methods_)
     chosen = [*get_methods([get_score_name(name) for name in own_names]), *peer_methods]
@@ -272,10 +296,9 @@ def run_search(  # noqa: PLR0913 - the options of a command
         tuple(one for each in quizzes for one in each.search), tuple(one for each in quizzes for one in each.gold)
     )
     options = f"--methods {methods_} --budgets {budgets}{render_format_option(format)}"
-    write_page(
-        html, Yardstick(search=result.search, gold=result.gold), f"tenfold eval search FILES... {options}", force=force
-    )
-    searches = [search_table(result.search)] if result.search else []
-    print_result(result, [*searches, *gold_tables(result.gold)], json=json)
+    tables = [*([search_table(result.search)] if result.search else []), *gold_tables(result.gold)]
+    outputs.write(Yardstick(search=result.search, gold=result.gold), tables, f"tenfold eval search FILES... {options}")
+    print_result(result, tables, json=json)
     if not result.gold:
         print_note("nothing to ask: no file comes with questions; docs/measures.md says how to write some")
+    fail_if_unable((each.method, each.unable) for each in result.gold)

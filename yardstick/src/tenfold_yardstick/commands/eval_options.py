@@ -90,7 +90,9 @@ def read_each(
     sources = find_sources(files)
     names = name_files([source.path for source in sources])
     with build_progress() as bar:
-        for source in bar.track(sources, description=description):
+        task = bar.add_task(description, total=len(sources))
+        for number, source in enumerate(sources):
+            bar.update(task, completed=number, description=f"{description} {names[source.path]}")
             try:
                 out.extend(read(source.path, names[source.path]))
             except UnknownFormat as exc:

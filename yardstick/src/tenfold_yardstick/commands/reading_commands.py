@@ -22,7 +22,7 @@ from tenfold.models.model import Model
 from tenfold.testing.methods import Method
 from tenfold_yardstick.cases import read_sessions
 from tenfold_yardstick.commands.eval_options import JsonOption, parse_methods, parse_rounds, print_result
-from tenfold_yardstick.commands.html_report import HtmlOption, check_page, write_page
+from tenfold_yardstick.commands.outputs import CsvOption, FiguresOption, HtmlOption, Outputs
 from tenfold_yardstick.quality_report import Yardstick
 from tenfold_yardstick.reading.judge import Judge
 from tenfold_yardstick.reading.paper_sheets import (
@@ -144,6 +144,8 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
     export_judging_: ExportJudgingOption = None,
     format: FormatOption = None,
     html: HtmlOption = None,
+    csv: CsvOption = None,
+    figures: FiguresOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -151,7 +153,8 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
 
     The questions come with the sessions, in files that docs/reading.md describes.
     """
-    check_page(html, force=force)
+    outputs = Outputs(html, csv, figures, force)
+    outputs.check()
     shares, round_counts = parse_shares(sizes), parse_rounds(rounds)
     own_names, peer_methods = parse_methods(methods_)
     cases = _read_cases(files, format)
@@ -182,8 +185,9 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
         _write_recordings(record, recordings, own_writer)
     result = score_readings(work, failures)
     options = f"--methods {methods_} --sizes {sizes} --rounds {rounds}" + " --no-recall" * (not recall)
-    write_page(html, Yardstick(reading=result), f"tenfold eval reading FILES... {options} --replay DIR", force=force)
-    print_result(result, build_tables(result), json=json)
+    tables = build_tables(result)
+    outputs.write(Yardstick(reading=result), tables, f"tenfold eval reading FILES... {options} --replay DIR")
+    print_result(result, tables, json=json)
 
 
 def run_questions(  # noqa: PLR0913 - a parameter for each option
