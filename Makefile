@@ -10,7 +10,7 @@ STAMP  = $(VENV)/.set-up
 # The tests start hundreds of Python processes, and without bytecode files each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test thorough versions lint bench figures peers kits clients yardstick cover clean
+.PHONY: help demo test thorough versions lint bench figures peers kits clients adapters yardstick cover clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,9 +24,10 @@ help:
 	@echo 'make peers   other projects to measure against, a pinned environment each, in .peers (1.8 GB)'
 	@echo 'make kits    public test kits for compaction, installed into .kits (0.9 GB) and run against Tenfold, offline'
 	@echo 'make clients  agents of other projects, installed into .clients (4 GB) and run through the gateway, offline'
+	@echo 'make adapters  agent frameworks, installed into .adapters (6 GB) and run with Tenfold inside, offline'
 	@echo 'make yardstick  measure all of it on the recorded sessions: docs/yardstick.md, build/report.html (an hour)'
 	@echo 'make cover   the tests with branch coverage'
-	@echo 'make clean   remove .venv, .versions, .peers, .kits, .clients and everything that was generated'
+	@echo 'make clean   remove .venv, .versions, .peers, .kits, .clients, .adapters and everything that was generated'
 	@echo 'Each sets itself up in .venv the first time. PYTHON=/path/to/python3.12 chooses the interpreter.'
 
 demo: $(STAMP)
@@ -78,6 +79,11 @@ clients: $(STAMP)
 	@CLIENTS='$(CLIENTS)' $(PY) -m tests.live.run_clients --write
 	$(PY) -m pytest tests/clients tests/installer
 
+# ADAPTERS="langchain agno" runs some of them. Like the clients it is no part of `make test`, which runs the light ones.
+adapters: $(STAMP)
+	@VENV='$(VENV)' FROM=adapters IN=adapters PEERS='$(ADAPTERS)' sh yardstick/scripts/make_peers.sh
+	@ADAPTERS='$(ADAPTERS)' $(PY) -m tests.adapters.run_adapters $(if $(WRITE),--write)
+
 cover: $(STAMP)
 	$(PY) -m pytest --cov --cov-report=term
 
@@ -87,5 +93,5 @@ $(STAMP): pyproject.toml yardstick/pyproject.toml constraints.txt scripts/make_v
 	@touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) .versions .peers .kits .clients build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
+	rm -rf $(VENV) .versions .peers .kits .clients .adapters build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +

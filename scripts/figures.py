@@ -29,7 +29,7 @@ class FigurePage(NamedTuple):
 
 
 PAGES = (
-    FigurePage("README.md", _VIEWS, "make yardstick, then copy its figures"),
+    FigurePage("docs/compare.md", _VIEWS, "make yardstick, then copy its figures"),
     FigurePage("docs/benchmarks.md", (*_WHOLE, "yardstick/bench"), "make bench WRITE=1"),
     FigurePage("docs/clients.md", (*_WHOLE, "clients", "tests/live"), "make clients"),
     FigurePage("docs/kits.md", (*_VIEWS, "yardstick/kits"), "make kits WRITE=1"),

@@ -56,7 +56,8 @@ def test_figures_are_those_of_the_code(said: str) -> None:
 
 
 def test_readers_are_led_there() -> None:
-    assert "docs/measures.md" in (ROOT / "README.md").read_text("utf-8").split("## How it compares")[1].split("## ")[0]
+    assert "docs/compare.md" in (ROOT / "README.md").read_text("utf-8")
+    assert "(measures.md)" in (ROOT / "docs" / "compare.md").read_text("utf-8")
     assert "(measures.md)" in render_document(make_yardstick(), ()).split("## ")[0]
     assert "docs/measures.md" in build_page().split("## tenfold eval quality")[1].split("## ")[0]
     assert "docs/measures.md" in str(app.info.help)

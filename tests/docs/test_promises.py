@@ -1,4 +1,4 @@
-"""Each promise of the README names the tests that hold it, and promises no more cases than they try."""
+"""Each promise names the tests that hold it, and promises no more cases than they try."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_section(page: str, heading: str) -> str:
 
 PROMISES = {
     int(number): " ".join(text.split())
-    for number, text in PROMISE.findall(read_section("README.md", "What is promised"))
+    for number, text in PROMISE.findall(read_section("docs/promises.md", "What is promised"))
 }
 TESTS = {
     int(number): re.findall(r"`([^`]+)`", cell)

@@ -109,7 +109,8 @@ def is_bare_participle(name: str) -> bool:
 
 def is_verb_phrase(name: str) -> bool:
     word = get_first_word(name)
-    return word in VERBS or word in LINKS or name.startswith(("action_", "on_", "test_"))
+    is_async = word.startswith("a") and word[1:] in VERBS  # the prefix that asyncio libraries use
+    return word in VERBS or is_async or word in LINKS or name.startswith(("action_", "on_", "test_"))
 
 
 def list_commands() -> set[str]:

@@ -117,8 +117,8 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     _validate_arguments(model, policy, recall, summarizer)
     given = list_messages(messages)
     converter = find_converter(given)
-    read = [converter.read(each) for each in given] if converter is not None else []
-    messages = given if converter is None else list(chain.from_iterable(read))
+    read = [[each] if converter is None else converter.read(each) for each in given]
+    messages = list(chain.from_iterable(read))
     items = encode_messages(messages)
     wire = _check_format(format) or (converter.wire if converter is not None else detect_wire(items))
     chosen = policy if isinstance(policy, Policy) else build_policy(policy, choose_counter(model).counter)
@@ -145,9 +145,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
         outcome, violations=() if is_unchanged else session.conversation.find_violations(wire)
     )
     encoded = WIRES[wire].encode(decoded if is_unchanged else session.view.get_messages())
-    compacted = restore_objects(encoded, messages, items)
-    if converter is not None:
-        compacted = place_objects(compacted, given, read, converter)
+    compacted = place_objects(restore_objects(encoded, messages, items), given, read, converter)
     recall_tools = _build_tools(address, chosen) if recall == "tool" else None
     return CompactResult(compacted, outcome, session=session, wire=wire, encoded=encoded, tools=recall_tools)
 

@@ -1,0 +1,143 @@
+"""Finds the converter for a framework's message objects, and converts lists with it."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from tenfold.core.wire.given_values import name_type
+from tenfold.errors import UsageError, suggest_nearest
+
+
+class Converter(Protocol):
+    """Converts the messages of one framework. An object is one message of the wire, or several.
+
+    `wire` is the provider format that holds what the framework's messages hold: one of `tenfold.core.wire.WIRES`.
+    """
+
+    @property
+    def wire(self) -> str: ...  # noqa: D102 - see the class
+
+    def read(self, message: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - a framework's own type
+        """Reads an object as a provider's messages. Raises `BadInput` for what is no message of the framework."""
+        ...
+
+    def build(self, messages: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Builds objects from a provider's messages: some that `read` gave, and others."""
+        ...
+
+
+class Framework(Struct, frozen=True):
+    """A framework with message objects: the module that they come from, and the name of the pip package."""
+
+    name: str
+    module: str
+    package: str
+
+
+FRAMEWORKS: Mapping[str, Framework] = MappingProxyType(
+    {
+        each.name: each
+        for each in (
+            Framework("langchain", "langchain_core", "langchain"),
+            Framework("inspect_ai", "inspect_ai", "inspect-ai"),
+            Framework("haystack", "haystack", "haystack-ai"),
+            Framework("smolagents", "smolagents", "smolagents"),
+            Framework("agno", "agno", "agno"),
+            Framework("agent_framework", "agent_framework", "agent-framework-core"),
+            Framework("google_adk", "google.adk", "google-adk"),
+            Framework("strands", "strands", "strands-agents"),
+            Framework("llama_index", "llama_index.core", "llama-index-core"),
+            Framework("openhands", "openhands.sdk", "openhands-sdk"),
+        )
+    }
+)
+"""The frameworks whose message objects are known, by name."""
+
+
+def get_converter(name: str) -> Converter:
+    """Returns the converter of a framework. Raises `UsageError` for an unknown one, or one that is not installed."""
+    name = name.replace("-", "_")
+    framework = FRAMEWORKS.get(name)
+    if framework is None:
+        near = suggest_nearest(name, FRAMEWORKS)
+        raise UsageError(f"there is no framework {name!r}{near}; there are {', '.join(FRAMEWORKS)}")
+    try:
+        module = importlib.import_module(f"tenfold.formats.objects.{name}")
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] == "tenfold":
+            raise
+        raise UsageError(
+            f"the messages of {name} need {exc.name}, which is not installed: pip install {framework.package}"
+        ) from exc
+    converter: Converter = module.CONVERTER
+    return converter
+
+
+def find_framework(message: object) -> str:
+    """Finds the framework that an object is a message of, by the modules of its classes. Returns "" for any other."""
+    modules = [cls.__module__ for cls in type(message).__mro__]
+    return next(
+        (
+            each.name
+            for each in FRAMEWORKS.values()
+            if any(module == each.module or module.startswith(f"{each.module}.") for module in modules)
+        ),
+        "",
+    )
+
+
+def find_converter(messages: Iterable[object]) -> Converter | None:
+    """Finds the converter for a list by its first object. None for a provider's own messages and an empty list."""
+    name = next((find_framework(message) for message in messages), "")
+    return get_converter(name) if name else None
+
+
+def place_objects(
+    sent: Sequence[Any], objects: Sequence[Any], items: Sequence[Sequence[Any]], converter: Converter | None
+) -> list[Any]:
+    """Returns what is sent as a framework's messages: its own objects where nothing was replaced, else new ones.
+
+    `items` are the messages that each of the `objects` was read as. `sent` holds some of the same, and others. Without
+    a converter, the objects are the provider's messages themselves.
+    """
+    if converter is None:
+        return list(sent)
+    shown = set(map(id, sent))
+    whole = [at for at, read in enumerate(items) if read and shown.issuperset(map(id, read))]
+    owners = {id(item): at for at in whole for item in items[at]}
+    placed: list[Any] = []
+    for owner, run in groupby(sent, lambda item: owners.get(id(item))):
+        placed += converter.build(list(run)) if owner is None else [objects[owner]]
+    return placed
+
+
+def to_messages(objects: Sequence[Any]) -> list[Any]:
+    """Converts the message objects of a framework to a provider's messages, which every function of Tenfold takes.
+
+        tenfold.to_messages([HumanMessage("Hello")])  # [{"role": "user", "content": "Hello"}]
+
+    Which framework it is says the first object; `FRAMEWORKS` holds those that are known. A list of provider messages is
+    returned as it is. Raises `UsageError` for objects of two kinds in one list.
+    """
+    converter = find_converter(objects)
+    if converter is None:
+        return list(objects)
+    first = find_framework(objects[0])
+    for number, each in enumerate(objects, 1):
+        if find_framework(each) != first:
+            raise UsageError(f"message {number} is {name_type(each)}, and the first one is of {first}: pass one kind")
+    return [message for each in objects for message in converter.read(each)]
+
+
+def from_messages(messages: Sequence[Mapping[str, Any]], framework: str) -> list[Any]:
+    """Converts a provider's messages to the message objects of a framework, such as "langchain".
+
+    They are messages of the wire that `to_messages` gives for that framework. Raises `UsageError` for an unknown name.
+    """
+    return get_converter(framework).build(messages)
