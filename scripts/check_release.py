@@ -77,11 +77,7 @@ def _make_environment(folder: Path) -> Path:
 
 
 def _run(
-    environment: Path,
-    *arguments: str,
-    cwd: str | None = None,
-    env: dict[str, str] | None = None,
-    quiet: bool = False,
+    environment: Path, *arguments: str, cwd: str | None = None, env: dict[str, str] | None = None, quiet: bool = False
 ) -> str:
     command = [str(environment / "bin" / "python"), *arguments]
     ran = subprocess.run(command, cwd=cwd, env=env, check=False, text=True, stdout=subprocess.PIPE if quiet else None)

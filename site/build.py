@@ -23,7 +23,10 @@ _LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 _CODE = re.compile(r"^(```.*?^```)", re.MULTILINE | re.DOTALL)
 REFERENCE = {
     "sessions": ("Sessions", ("open_session", "aopen_session", "Session", "AsyncSession", "SessionAddress")),
-    "lists": ("Lists of messages", ("compact", "acompact", "CompactResult", "to_messages", "from_messages", "validate")),
+    "lists": (
+        "Lists of messages",
+        ("compact", "acompact", "CompactResult", "to_messages", "from_messages", "validate"),
+    ),
     "outcomes": ("Outcomes and views", ("Outcome", "View", "Violation")),
     "stores": ("Stores", ("open_store",)),
     "policies": ("Policies", ("Policy", "Stage", "Call", "POLICIES")),

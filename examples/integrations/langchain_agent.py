@@ -23,10 +23,7 @@ def read_file(path: str) -> str:
 
 
 agent = create_agent(
-    MODEL,
-    [read_file],
-    system_prompt="You read the parts of a program.",
-    middleware=[TenfoldMiddleware(window=WINDOW)],
+    MODEL, [read_file], system_prompt="You read the parts of a program.", middleware=[TenfoldMiddleware(window=WINDOW)]
 )
 thread, task = sys.argv[1:]
 config = {"configurable": {"thread_id": thread}, "recursion_limit": 500}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from tenfold.store.location import open_store
 from tests.adapters.host_rows import HostRow
+from tests.adapters.text_tools import offer_tools, render_answer
 from tests.live.client_runs import build_environment, write_parts
 from tests.live.scripted_provider import BYTES_PER_TOKEN, ScriptedProvider
 from tests.models.loopback import Got, Served
@@ -41,10 +43,10 @@ class HostProvider(ScriptedProvider):
         self.sent: list[str] = []
 
     def _answer(self, got: Got) -> Served:
-        served = super()._answer(got)
+        served = super()._answer(offer_tools(got))
         if self.answered[-1].kind in ("step", "end"):
             self.sent.append(render_request(got))
-        return served
+        return render_answer(got, served)
 
     def compute_cached_share(self) -> float:
         """Computes which share of all that was sent began like the request before it."""
@@ -78,11 +80,23 @@ class HostResult(Struct, frozen=True):
 
 
 def find_python(row: HostRow) -> Path | None:
-    """Finds the interpreter that has a framework: this one, or one of those in .adapters. None if there is none."""
+    """Finds the interpreter that has a framework: one of those in .adapters, or this one. None if there is none."""
     own = INSTALLED / row.name / "bin" / "python"
-    if own.exists():
-        return own
-    return Path(sys.executable) if all(map(_is_installed, row.modules)) else None
+    return own if own.exists() else Path(sys.executable) if is_installed_here(row) else None
+
+
+def is_installed_here(row: HostRow) -> bool:
+    """Tells whether this interpreter has a framework."""
+    return all(map(_is_installed, row.modules))
+
+
+def run_tests(row: HostRow, python: Path) -> str:
+    """Runs the tests of an adapter in a process of its own. Returns what they printed if one failed, else ""."""
+    file = f"tests/adapters/hosts/test_{row.name.replace('-', '_')}.py"
+    command = [str(python), "-m", "pytest", "-q", "--noconftest", "-c", os.devnull, f"--rootdir={ROOT}", file]
+    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
+    ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    return "" if ran.returncode == 0 else f"{ran.stdout[-2_000:]}{ran.stderr[-500:]}"
 
 
 def _is_installed(module: str) -> bool:

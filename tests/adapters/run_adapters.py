@@ -15,7 +15,7 @@ from pathlib import Path
 
 from scripts.figures import describe_measurement
 from tests.adapters.host_rows import HOSTS, HostRow
-from tests.adapters.host_runs import INSTALLED, ROOT, HostResult, find_python, run_host
+from tests.adapters.host_runs import INSTALLED, ROOT, HostResult, find_python, run_host, run_tests
 
 PAGE = ROOT / "docs" / "frameworks.md"
 WINDOWS = (8_000, 32_000)
@@ -34,7 +34,8 @@ def main() -> None:
             rows.append(f"| {host.title} | left out: {_read_failure(host)} |" + " |" * (len(HEADER) - 2))
             print(rows[-1], flush=True)
             continue
-        problems = _run_tests(host, python)
+        failed_tests = run_tests(host, python)
+        problems = [f"its tests: {failed_tests}"] if failed_tests else []
         version = _read_version(host, python)
         for result, is_own, window in _run_windows(host, python):
             compactor = host.own if is_own else "Tenfold"
@@ -55,15 +56,6 @@ def _run_windows(host: HostRow, python: Path) -> Iterator[tuple[HostResult, bool
         yield run_host(host, python, window), False, window
         if host.own:
             yield run_host(host, python, window, own=True), True, window
-
-
-def _run_tests(host: HostRow, python: Path) -> list[str]:
-    """Runs the tests of an adapter in the framework's own environment, and returns what went wrong."""
-    file = f"tests/adapters/hosts/test_{host.name.replace('-', '_')}.py"
-    command = [str(python), "-m", "pytest", "-q", "--noconftest", "-c", os.devnull, f"--rootdir={ROOT}", file]
-    env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"}
-    ran = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    return [] if ran.returncode == 0 else [f"its tests: {ran.stdout[-1_000:]}{ran.stderr[-500:]}"]
 
 
 def _read_version(host: HostRow, python: Path) -> str:

@@ -21,6 +21,7 @@ from tenfold.models.prices import find_rates
 from tests.shape import scan
 
 ALLOWED = {
+    "src/tenfold/apps/adapters/llama_index.py": "no argument",
     "src/tenfold/core/text/memoize.py": "it bounds the texts",
     "src/tenfold/core/text/hidden.py": "one character",
     "src/tenfold/core/text/language.py": "the names of cues",

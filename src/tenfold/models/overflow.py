@@ -60,6 +60,8 @@ HOST_ERRORS: tuple[ErrorPattern, ...] = (
     build_overflow(
         "SGLang", r"length \(<n> tokens\) exceeds the maximum allowed length \(<limit>", "sgl-project/sglang#4048"
     ),
+    build_overflow("vLLM", r"exceeds the max_model_len", "strands-agents/sdk-python"),
+    build_overflow("OpenAI, Bedrock", r"exceed(?:s|ed)?(?: customer)? model maximum", "strands-agents/sdk-python"),
     build_overflow("Groq", r"reduce the length of the (?:messages|prompt|input)", "letta-ai/letta#1963"),
     build_overflow("Cerebras", r"current length is <n> while limit is <limit>", "cline/cline#5140"),
     build_overflow("Cerebras", _STATUS + r"413\b", "openclaw/openclaw#119596"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
-from itertools import chain
 from typing import Any, ParamSpec, TypeVar, get_args
 
 import msgspec
@@ -29,7 +28,7 @@ from tenfold.core.wire.sdk_values import render_value
 from tenfold.core.wire.system_prompt import take_summaries
 from tenfold.core.wire.unread_text import find_unread_items, refuse_unread
 from tenfold.errors import UsageError
-from tenfold.formats.objects import find_converter, place_objects
+from tenfold.formats.objects import ObjectList
 from tenfold.models.model import Model
 from tenfold.recall.tools import RecallTools
 from tenfold.session.compactor import check_model
@@ -100,8 +99,7 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
 ) -> CompactResult:
     """Compacts a list of OpenAI Chat, OpenAI Responses, Anthropic or Gemini messages. The list itself does not change.
 
-    It may also hold the message objects of a framework: see `tenfold.to_messages`. The result then holds such objects.
-
+    It may hold the message objects of a framework (see `tenfold.to_messages`), as does the result then.
     `to` is the target for messages, `system` and `tools` together: a number of tokens, or a share such as "10%".
     Without it the policy's trigger decides. It looks at `window`, or the known window of `model`, of which
     `output_reserve` tokens are kept free for the answer. `policy` is a Policy or its name. `summarizer` is the model
@@ -115,12 +113,9 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     and `BadInput` for messages of an unknown format, or with much that their format does not have.
     """
     _validate_arguments(model, policy, recall, summarizer)
-    given = list_messages(messages)
-    converter = find_converter(given)
-    read = [[each] if converter is None else converter.read(each) for each in given]
-    messages = list(chain.from_iterable(read))
-    items = encode_messages(messages)
-    wire = _check_format(format) or (converter.wire if converter is not None else detect_wire(items))
+    given = ObjectList.read(list_messages(messages))
+    items = encode_messages(given.messages)
+    wire = _check_format(format) or given.wire or detect_wire(items)
     chosen = policy if isinstance(policy, Policy) else build_policy(policy, choose_counter(model).counter)
     chosen = chosen.with_list_stages()
     address = SessionAddress(SqliteStore(":memory:"), IDS.generate())
@@ -134,18 +129,17 @@ def compact(  # noqa: PLR0913 - the signature that DESIGN publishes; everything 
     stamps = Stamps(ids.generate, message_time=lambda: next(own_times, None))
     session = Session.create(address, chosen, model=model or "", answerer=Answerer(model=summarizer), stamps=stamps)
     session.append(*decoded)
-    floor = sum(chosen.counter.count([render_value(t) for t in (system, tools) if t is not None]))
-    call = session.compactor.build_call(to=to, window=window, floor=floor)
+    beside = [render_value(t) for t in (system, tools) if t is not None]
+    call = session.compactor.build_call(to=to, window=window, floor=sum(chosen.counter.count(beside)))
     _check_window(call.window, chosen, output_reserve)
     demand: Demand = "manual" if to is not None else "check"
     call = msgspec.structs.replace(call, output_reserve=output_reserve, recall=recall, demand=demand)
     outcome = session.compact(call)
     is_unchanged = can_send_unchanged(decoded, session.view, wire)
-    outcome = msgspec.structs.replace(
-        outcome, violations=() if is_unchanged else session.conversation.find_violations(wire)
-    )
+    violations = () if is_unchanged else session.conversation.find_violations(wire)
+    outcome = msgspec.structs.replace(outcome, violations=violations)
     encoded = WIRES[wire].encode(decoded if is_unchanged else session.view.get_messages())
-    compacted = place_objects(restore_objects(encoded, messages, items), given, read, converter)
+    compacted = given.place(restore_objects(encoded, given.messages, items))
     recall_tools = _build_tools(address, chosen) if recall == "tool" else None
     return CompactResult(compacted, outcome, session=session, wire=wire, encoded=encoded, tools=recall_tools)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("agent.context_engine", reason="make adapters installs it")
-os.environ["HERMES_HOME"] = mkdtemp(prefix="hermes-")
+os.environ["HERMES_HOME"] = mkdtemp(prefix="hermes-")  # it is read when the modules below are imported
 
 from agent.context_engine import ContextEngine
 from hermes_cli.plugins import get_plugin_manager
@@ -38,6 +39,13 @@ def register(ctx):
     ctx.register_context_engine(TenfoldEngine(window={WINDOW}))
 """
 LONG = "Read this part and keep it in mind. " * 60
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _home() -> Iterator[None]:
+    """Removes what Hermes has written."""
+    yield
+    shutil.rmtree(HOME, ignore_errors=True)
 
 
 @pytest.fixture
@@ -163,6 +171,11 @@ def test_a_list_gets_half_as_long_and_keeps_the_newest_messages(store: str) -> N
     assert row.block_count == 2
 
 
+def test_what_is_shortened_names_the_tool_that_gives_it_back(store: str) -> None:
+    """Also in a window that is large enough, where Hermes alone decides."""
+    assert "recall_read(entry=" in json.dumps(build_engine(store=store, window=100_000).compress(build_messages(30)))
+
+
 def test_without_recall_no_tool_is_offered_or_named(store: str) -> None:
     """The model would look for tools that it does not have."""
     engine = build_engine(store=store, recall=False)
@@ -183,28 +196,39 @@ def test_images_and_calls_of_one_answer_stay(store: str) -> None:
     assert [each for each in shown if each in tail] == tail
 
 
-def test_neighbouring_user_messages_are_joined_and_parted_again(store: str) -> None:
-    """Hermes would join them for good, and then no part of them would be known."""
-    joined = join_users([{"role": "user", "content": "One"}, {"role": "user", "content": "Two", "api_content": "Two!"}])
+def test_neighbouring_user_messages_are_joined() -> None:
+    """Hermes would join them itself. What the provider was sent for one of them is no longer true."""
+    joined = join_users([{"role": "user", "content": "One", "api_content": "One!"}, {"role": "user", "content": "Two"}])
     assert [set(each) for each in joined] == [{"role", "content"}]
     assert join_users(joined) == joined
-    messages: list[Json] = []
-    for at in range(12):
-        messages += [{"role": "user", "content": f"{at}: {LONG}"}, {"role": "assistant", "content": "It is done."}]
-    engine = build_engine(store=store)
-    for at in range(4):
-        messages = engine.compress([*messages, {"role": "user", "content": f"{at}! {LONG}"}])
-        roles = [each["role"] for each in messages]
+
+
+def test_what_was_joined_is_known_again(store: str) -> None:
+    """In a new process too. A message that seems changed would bring back what was hidden."""
+    messages = build_messages(8)
+    joints = 0
+    for at in range(8, 40, 8):
+        shown = build_engine(store=store).compress(messages)
+        roles = [each["role"] for each in shown]
         assert ("user", "user") not in pairwise(roles)
-    assert sum(json.dumps(messages).count(f"{at}! Read") for at in range(4)) <= 4
-    assert len(open_store(store).list_sessions("default")) == 1
+        joints += json.dumps(shown).count("* * *")
+        messages = [*shown, {"role": "user", "content": f"Go on at {at}."}, *build_messages(at + 8)[2 * at + 1 :]]
+    assert joints
+    (row,) = open_store(store).list_sessions("default")
+    assert set(row.heads) == {"main"}
+    assert row.entry_count == len(build_messages(32)) + 3 + row.block_count
 
 
 def test_a_new_process_goes_on_with_the_list_that_hermes_has_kept(store: str) -> None:
     """Hermes strips texts when it reads them again. A message that seems changed would bring back what was hidden."""
     messages: list[Json] = []
     for at in range(12):
-        messages += [{"role": "user", "content": f"{at}: {LONG}"}, {"role": "assistant", "content": " It is done. "}]
+        said = {
+            "role": "user",
+            "content": f"{at}: {LONG}",
+            "api_content": f"{at}: {LONG}\n\nIt is Monday, {at} o'clock.",
+        }
+        messages += [said, {"role": "assistant", "content": " It is done. "}]
     shown = build_engine(store=store).compress(messages)
     kept = [{**each, "content": each["content"].strip()} for each in shown]
     again = build_engine(store=store).compress([*kept, {"role": "user", "content": f"12: {LONG}"}])
@@ -234,6 +258,7 @@ def test_the_threshold_is_that_of_the_policy_in_the_window(store: str) -> None:
     assert engine.threshold_tokens == 85_000
     engine.update_model(model="gpt-4o-mini", context_length=200_000)
     assert engine.threshold_tokens == 170_000
+    assert open_store(store).list_sessions("default") == []
     assert not engine.should_compress(169_999)
     assert engine.should_compress(170_000)
 
@@ -329,6 +354,7 @@ def test_a_refusal_is_answered_by_a_shorter_request(database: SessionDB) -> None
     refused = next(at for at, size in enumerate(sizes) if size >= limit)
     assert sizes[refused + 1] < limit
     assert result["final_response"] == "It is done."
+    assert agent.context_compressor.threshold_tokens == 4_250
 
 
 @pytest.mark.usefixtures("store")

@@ -134,7 +134,7 @@ def make_agent(store: Path, **settings: Any) -> Any:  # noqa: ANN401 - an agent
     return react(tools=tools, submit=False, model=tenfold_model(store=store, window=WINDOW, **settings))
 
 
-def scripted(answer: Answer | None = None) -> Any:  # noqa: ANN401 - a model whose `api` is a Scripted
+def build_scripted(answer: Answer | None = None) -> Any:  # noqa: ANN401 - a model whose `api` is a Scripted
     return get_model("scripted/model", memoize=False, answer=answer)
 
 
@@ -225,7 +225,7 @@ def test_a_wrong_message_is_refused_with_what_to_pass(wrong: object) -> None:
 
 
 def test_the_window_is_kept_and_the_log_is_whole(tmp_path: Path, store: Path) -> None:
-    model = scripted(work(40))
+    model = build_scripted(work(40))
     (sample,) = run(make_agent(store), model, tmp_path)
     assert max(map(count, model.api.sent)) < WINDOW
     assert len(sample.messages) == 2 + 2 * 40 + 1
@@ -239,7 +239,7 @@ def test_the_window_is_kept_and_the_log_is_whole(tmp_path: Path, store: Path) ->
 
 
 def test_what_is_no_longer_seen_is_looked_up(tmp_path: Path, store: Path) -> None:
-    model = scripted()
+    model = build_scripted()
 
     def answer(messages: list[ChatMessage]) -> ModelOutput:
         if len(model.api.sent) <= 20:
@@ -265,7 +265,7 @@ def test_a_lookup_beside_another_call_is_refused_and_the_other_is_made(tmp_path:
         both.message.tool_calls.append(ToolCall("call2", "recall_search", {"words": "part"}))
         return both
 
-    (sample,) = run(make_agent(store), scripted(answer), tmp_path)
+    (sample,) = run(make_agent(store), build_scripted(answer), tmp_path)
     looked, refused = (message for message in sample.messages if isinstance(message, ChatMessageTool))
     assert "word1x5" in looked.text
     assert refused.error
@@ -273,15 +273,15 @@ def test_a_lookup_beside_another_call_is_refused_and_the_other_is_made(tmp_path:
 
 
 def test_without_recall_no_tools_are_offered(tmp_path: Path, store: Path) -> None:
-    model = scripted()
+    model = build_scripted()
     run(make_agent(store, recall=False), model, tmp_path)
     assert model.api.tools == ["look"]
     assert "recall" not in render(model.api.sent[-1])
 
 
 def test_a_named_session_goes_on_in_the_next_evaluation(tmp_path: Path, store: Path) -> None:
-    run(make_agent(store, session="mine"), scripted(), tmp_path)
-    model = scripted()
+    run(make_agent(store, session="mine"), build_scripted(), tmp_path)
+    model = build_scripted()
     run(make_agent(store, session="mine"), model, tmp_path, Sample(input="Go on.", id=1))
     assert list_sessions(store) == ["mine/1/1"]
     assert tenfold.open_session("mine/1/1", store=store).take_reading().source != "estimated"
@@ -294,7 +294,7 @@ def test_a_named_session_goes_on_in_the_next_evaluation(tmp_path: Path, store: P
 def test_each_sample_and_epoch_and_run_has_a_session_of_its_own(tmp_path: Path, store: Path) -> None:
     samples = [Sample(input=[ChatMessageUser(content=TASK)], id=number) for number in (1, 2)]
     for _ in range(2):
-        run(make_agent(store), scripted(lambda _: say("Done.")), tmp_path, *samples, epochs=2)
+        run(make_agent(store), build_scripted(lambda _: say("Done.")), tmp_path, *samples, epochs=2)
     assert len(list_sessions(store)) == 8
 
 
@@ -315,7 +315,7 @@ def test_an_agent_that_another_one_runs_is_apart(tmp_path: Path, store: Path) ->
             return call(1)
         return say("Done.") if last.role == "tool" else call(2, "inner", input="Look for me")
 
-    run(outer, scripted(answer), tmp_path)
+    run(outer, build_scripted(answer), tmp_path)
     names = list_sessions(store)
     assert len(names) == 2
     assert names[0] == "mine/1/1"
@@ -353,7 +353,7 @@ def test_a_refused_request_is_sent_again_shorter(tmp_path: Path, store: Path) ->
 
 def test_what_cannot_be_made_shorter_ends_as_the_provider_says(tmp_path: Path, store: Path) -> None:
     refusal = ModelOutput.from_content("scripted", "prompt is too long", stop_reason="model_length")
-    (sample,) = run(make_agent(store), scripted(lambda _: refusal), tmp_path)
+    (sample,) = run(make_agent(store), build_scripted(lambda _: refusal), tmp_path)
     assert sample.output.stop_reason == "model_length"
 
 
@@ -380,7 +380,7 @@ def make_list(steps: int) -> list[ChatMessage]:
 
 def test_a_list_is_compacted_and_what_stays_are_the_same_objects(store: Path) -> None:
     strategy, messages = TenfoldCompaction(store=store, window=WINDOW, session="mine"), make_list(20)
-    shown, added = asyncio.run(strategy.compact(scripted(), messages, []))
+    shown, added = asyncio.run(strategy.compact(build_scripted(), messages, []))
     assert added is None
     assert count(shown) < count(messages) / 2
     assert shown[:2] == messages[:2]
@@ -388,14 +388,14 @@ def test_a_list_is_compacted_and_what_stays_are_the_same_objects(store: Path) ->
     kept = [message for message in shown if message in messages]
     assert {id(message) for message in kept} <= set(map(id, messages))
     assert len(kept) >= 6
-    again, _ = asyncio.run(strategy.compact(scripted(), [*shown, ChatMessageUser(content="Go on.")], []))
+    again, _ = asyncio.run(strategy.compact(build_scripted(), [*shown, ChatMessageUser(content="Go on.")], []))
     assert again[-1].text == "Go on."
     assert count(again) < count(shown)
     assert list_sessions(store) == ["mine"]
 
 
 def test_react_takes_the_strategy_and_its_tools(tmp_path: Path, store: Path) -> None:
-    strategy, model = TenfoldCompaction(store=store, window=WINDOW), scripted(work(40))
+    strategy, model = TenfoldCompaction(store=store, window=WINDOW), build_scripted(work(40))
     agent = react(tools=[look(), strategy], submit=False, compaction=strategy)
     (sample,) = run(agent, model, tmp_path)
     assert model.api.tools == ["look", "recall_search", "recall_read", "recall_expand"]
@@ -414,7 +414,7 @@ def test_the_strategy_answers_a_refusal(tmp_path: Path, store: Path) -> None:
         return said(messages)
 
     strategy = TenfoldCompaction(store=store, window=1_000_000)
-    (sample,) = run(react(tools=[look()], submit=False, compaction=strategy), scripted(answer), tmp_path)
+    (sample,) = run(react(tools=[look()], submit=False, compaction=strategy), build_scripted(answer), tmp_path)
     assert sample.output.completion == "Done."
 
 

@@ -20,6 +20,7 @@ from litellm import Router
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.types.utils import CallTypes, Message
 from msgspec.structs import replace
+from openai.types.chat import ChatCompletionMessage
 
 import tenfold
 from tenfold.apps.adapters.litellm import MESSAGES, TenfoldLogger
@@ -51,7 +52,7 @@ class Provider(Loopback):
         return replace(self.answer(got.body), tokens=(tokens, 20))
 
     @property
-    def sent(self) -> list[list[Json]]:
+    def bodies(self) -> list[list[Json]]:
         """The messages of the requests."""
         return [got.body["messages"] for got in self.requests]
 
@@ -164,6 +165,7 @@ def test_an_answer_is_read_with_all_that_it_holds() -> None:
     thought = {"type": "thinking", "thinking": "Part 1?", "signature": "c2ln"}
     message = Message(content="I look.", tool_calls=[TOOL_CALL], thinking_blocks=[thought], reasoning_content="Part 1?")
     (read,) = MESSAGES.read(message)
+    assert MESSAGES.read(ChatCompletionMessage(role="assistant", content="Of OpenAI's own client."))[0]["content"]
     assert (read["role"], read["content"], read["tool_calls"]) == ("assistant", "I look.", [TOOL_CALL])
     assert (read["thinking_blocks"], read["reasoning_content"]) == ([thought], "Part 1?")
     assert Message(**MESSAGES.build([read])[0]) == message
@@ -190,8 +192,8 @@ def test_a_long_loop_is_compacted_and_its_own_list_stays_whole(store: Path) -> N
         logger = TenfoldLogger(store=store, window=WINDOW)
         assert run(logger, provider, messages, litellm_session_id="one") == "Done 21."
     assert provider.refused == 0
-    assert all(sent[0] == PROMPT for sent in provider.sent)
-    assert "word1x119" not in json.dumps(provider.sent[-1])
+    assert all(sent[0] == PROMPT for sent in provider.bodies)
+    assert "word1x119" not in json.dumps(provider.bodies[-1])
     assert "word1x119" in str(messages[3])
     assert len(messages) == 43
     assert list_sessions(store) == ["one"]
@@ -205,7 +207,7 @@ def test_a_new_process_with_a_new_list_goes_on(store: Path) -> None:
             logger = TenfoldLogger(store=store, window=WINDOW)
             run(logger, provider, messages, metadata={"session_id": "one"})
     assert provider.refused == 0
-    before, after = provider.sent[12], provider.sent[13]
+    before, after = provider.bodies[12], provider.bodies[13]
     assert after[: len(before)] == before
     assert [message["content"] for message in after[len(before) :]] == ["Done 13.", "Go on."]
     assert list_sessions(store) == ["one"]
@@ -219,7 +221,7 @@ def test_a_refusal_as_too_long_is_answered_by_a_shorter_request(store: Path) -> 
     sizes = [got.size for got in provider.requests]
     refused = next(at for at, size in enumerate(sizes) if size // 4 > WINDOW)
     assert sizes[refused + 1] < sizes[refused]
-    assert provider.sent[refused + 1][0] == PROMPT
+    assert provider.bodies[refused + 1][0] == PROMPT
 
 
 def test_other_errors_are_raised_as_they_are(store: Path) -> None:
@@ -265,7 +267,7 @@ def test_coroutines_are_compacted_by_the_callback(logger: TenfoldLogger, store: 
         asyncio.run(chat(litellm.acompletion, 30, model=MODEL, litellm_session_id="one", **provider.address))
     assert logger in litellm.callbacks
     assert provider.refused == 0
-    assert "tenfold-summary" in json.dumps(provider.sent[-1])
+    assert "tenfold-summary" in json.dumps(provider.bodies[-1])
     session = tenfold.open_session("one", store=store)
     assert session.take_reading().source == "reported"
     assert session.search("Question 29")
@@ -288,7 +290,7 @@ def test_a_router_that_falls_back_sends_something_shorter(store: Path) -> None:
     assert provider.refused
     refused = next(at for at, got in enumerate(provider.requests) if got.size // 4 > WINDOW)
     assert provider.requests[refused + 1].size < provider.requests[refused].size
-    assert provider.sent[refused + 1][-1] == provider.sent[refused][-1]
+    assert provider.bodies[refused + 1][-1] == provider.bodies[refused][-1]
     assert list_sessions(store) == ["one"]
 
 
@@ -370,6 +372,22 @@ def test_keys_of_the_proxy_never_share_a_session(store: Path) -> None:
     assert list_sessions(store) == sorted(f"{UserAPIKeyAuth(api_key=key).api_key}/chat" for key in ("sk-ada", "sk-bob"))
 
 
+def test_no_caller_of_the_proxy_can_name_the_key_of_another_one(logger: TenfoldLogger, store: Path) -> None:
+    metadata = {"user_api_key_hash": "hash-of-bob"}  # the proxy writes it
+    others = {"user_api_key_hash": "hash-of-ada", "litellm_metadata": {"user_api_key_hash": "hash-of-ada"}}
+    hook(logger, messages=DICTS, metadata=metadata, litellm_session_id="chat", **others)
+    assert list_sessions(store) == ["hash-of-bob/chat"]
+
+
+def test_behind_an_alias_the_window_is_the_deployments(store: Path) -> None:
+    logger, auth = TenfoldLogger(store=store), UserAPIKeyAuth(api_key="sk-ada")
+    data: Json = {"messages": DICTS, "litellm_session_id": "one", "litellm_call_id": "1"}
+    assert asyncio.run(logger.async_pre_call_hook(auth, None, {**data, "model": "fast"}, "acompletion")) is None
+    assert hook(logger, **data) == {**data, "model": MODEL}
+    assert hook(logger, **data) is None
+    assert tenfold.open_session("one", store=store, model=MODEL).view.length == len(DICTS)
+
+
 # -- looking things up -------------------------------------------------------------------------------------------------
 
 
@@ -388,8 +406,8 @@ def test_the_model_looks_up_what_it_no_longer_sees(store: Path) -> None:
         messages: list[Any] = [{"role": "user", "content": "Go."}]
         run(logger, provider, messages, litellm_session_id="one", tools=[*TOOLS, *logger.tools])
     assert provider.refused == 0
-    assert "word1x119" in provider.sent[-1][-1]["content"]
-    assert "recall_read" in json.dumps(provider.sent[-1])
+    assert "word1x119" in provider.bodies[-1][-1]["content"]
+    assert "recall_read" in json.dumps(provider.bodies[-1])
 
 
 def test_a_call_that_is_no_json_is_answered(logger: TenfoldLogger) -> None:
@@ -404,5 +422,5 @@ def test_without_the_tools_no_stub_names_them(store: Path) -> None:
     with Provider(work(20)) as provider:
         logger = TenfoldLogger(store=store, window=WINDOW)
         run(logger, provider, [{"role": "user", "content": "Go."}], litellm_session_id="one")
-    assert "output removed" in json.dumps(provider.sent[-1])
-    assert "recall_read" not in json.dumps(provider.sent[-1])
+    assert "output removed" in json.dumps(provider.bodies[-1])
+    assert "recall_read" not in json.dumps(provider.bodies[-1])

@@ -59,7 +59,7 @@ class Provider(Loopback):
         return replace(self.answer(got.body), tokens=(tokens, 20))
 
     @property
-    def sent(self) -> list[Json]:
+    def bodies(self) -> list[Json]:
         """The bodies of the requests."""
         return [got.body for got in self.requests]
 
@@ -226,8 +226,8 @@ def test_a_long_run_is_compacted_and_its_own_items_stay_whole(store: Path) -> No
         )
     assert done.final_output == "Done 21."
     assert provider.refused == 0
-    assert all(body["instructions"] == "Look at the parts." for body in provider.sent)
-    assert "word1x119" not in json.dumps(provider.sent[-1])
+    assert all(body["instructions"] == "Look at the parts." for body in provider.bodies)
+    assert "word1x119" not in json.dumps(provider.bodies[-1])
     assert len(done.to_input_list()) == 42
     assert list_sessions(store) == ["one"]
     assert tenfold.open_session("one", store=store).search("word1x119")
@@ -236,10 +236,10 @@ def test_a_long_run_is_compacted_and_its_own_items_stay_whole(store: Path) -> No
 def test_a_new_process_goes_on(store: Path) -> None:
     with Provider(work(12), window=WINDOW) as provider:
         assert run(make_agent(), "Go.", TenfoldSession("one", store=store, window=WINDOW), provider.config())
-        before = provider.sent[-1]["input"]
+        before = provider.bodies[-1]["input"]
         assert run(make_agent(), "Go on.", TenfoldSession("one", store=store), provider.config()) == "Done 26."
     assert provider.refused == 0
-    after = provider.sent[13]["input"]
+    after = provider.bodies[13]["input"]
     assert after[: len(before)] == before
     assert "Done 13." in json.dumps(after[len(before)])
     assert get_texts(after)[-1] == "Go on."
@@ -249,7 +249,7 @@ def test_the_same_words_twice_are_two_messages(store: Path) -> None:
     with Provider(say("Yes.")) as provider:
         for _ in range(3):
             run(make_agent(), "Is it so?", TenfoldSession("one", store=store), provider.config())
-    assert get_texts(provider.sent[-1]["input"]) == ["Is it so?"] * 3
+    assert get_texts(provider.bodies[-1]["input"]) == ["Is it so?"] * 3
 
 
 def test_streamed_runs_are_the_same(store: Path) -> None:
@@ -286,7 +286,7 @@ def test_a_refusal_as_too_long_is_answered_by_a_shorter_request(store: Path, *, 
     sizes = [got.size for got in provider.requests]
     refused = next(at for at, size in enumerate(sizes) if size // 4 > WINDOW)
     assert sizes[refused + 1] < sizes[refused]
-    assert provider.sent[refused + 1]["instructions"] == "Look at the parts."
+    assert provider.bodies[refused + 1]["instructions"] == "Look at the parts."
 
 
 def test_other_errors_are_raised_as_they_are(store: Path) -> None:
@@ -337,7 +337,7 @@ def test_conversations_of_one_task_are_apart(store: Path) -> None:
     with Provider(work(1)) as provider:
         asyncio.run(talk(provider))
     assert list_sessions(store) == ["one", "two"]
-    assert [get_texts(body["input"]) for body in provider.sent[1::2]] == [
+    assert [get_texts(body["input"]) for body in provider.bodies[1::2]] == [
         ["I am one."],
         ["I am two."],
         ["I am one."] * 2,
@@ -369,7 +369,7 @@ def test_without_the_configuration_the_conversation_is_compacted_between_two_run
         for number in range(20):
             Runner.run_sync(make_agent(), f"Question {number}?", session=session, run_config=provider.config())
     assert provider.refused == 0
-    assert "<tenfold-summary" in json.dumps(provider.sent[-1])
+    assert "<tenfold-summary" in json.dumps(provider.bodies[-1])
 
 
 def test_a_filter_of_ones_own_is_given_the_view(store: Path) -> None:
@@ -384,7 +384,7 @@ def test_a_filter_of_ones_own_is_given_the_view(store: Path) -> None:
         config = provider.config()
         config.call_model_input_filter = add_time
         run(make_agent(), "Go.", TenfoldSession("one", store=store, window=WINDOW), config)
-    assert all(get_texts(body["input"])[-1] == "It is noon." for body in provider.sent)
+    assert all(get_texts(body["input"])[-1] == "It is noon." for body in provider.bodies)
     assert max(seen) < 4 * WINDOW < 20 * 1_000
     assert not tenfold.open_session("one", store=store).search("noon")
 
@@ -409,7 +409,7 @@ def test_an_agent_that_is_a_tool_has_a_session_of_its_own_for_each_call(store: P
         assert run(agent, question, TenfoldSession("one", store=store, window=WINDOW), provider.config()) == "Blue."
     names = list_sessions(store)
     assert [re.sub(r"-.*", "", name) for name in names] == ["one", "one/expert", "one/expert"]
-    for body in provider.sent:
+    for body in provider.bodies:
         assert ("word7x119" in json.dumps(body)) <= (body.get("instructions") == "You are the expert.")
         assert len(body["input"]) <= 5
     main, *parts = (tenfold.open_session(name, store=store) for name in names)
@@ -447,12 +447,12 @@ def test_the_model_looks_up_what_it_no_longer_sees(store: Path) -> None:
     with Provider(answer, window=WINDOW) as provider:
         run(make_agent(*RECALL), "Go.", TenfoldSession("one", store=store, window=WINDOW), provider.config())
     assert provider.refused == 0
-    assert "word1x119" in provider.sent[-1]["input"][-1]["output"]
-    assert "recall_read" in json.dumps(provider.sent[-1]["input"])
+    assert "word1x119" in provider.bodies[-1]["input"][-1]["output"]
+    assert "recall_read" in json.dumps(provider.bodies[-1]["input"])
 
 
 def test_without_the_tools_no_stub_names_them(store: Path) -> None:
     with Provider(work(20), window=WINDOW) as provider:
         run(make_agent(), "Go.", TenfoldSession("one", store=store, window=WINDOW), provider.config())
-    assert "output removed" in json.dumps(provider.sent[-1]["input"])
-    assert "recall_read" not in json.dumps(provider.sent[-1])
+    assert "output removed" in json.dumps(provider.bodies[-1]["input"])
+    assert "recall_read" not in json.dumps(provider.bodies[-1])

@@ -94,9 +94,9 @@ class _SessionMiddleware(ChatMiddleware):
             await _keep_answer(self._host, context.result)
             return
         await call_next()
-        context.result = self._go_on(context, call_again)
+        context.result = self._continue_stream(context, call_again)
 
-    def _go_on(
+    def _continue_stream(
         self, context: ChatContext, call_again: Callable[[Exception], Awaitable[None]]
     ) -> ResponseStream[ChatResponseUpdate, ChatResponse]:
         """Returns a stream that goes on with a second one, if the provider refuses the request of the first."""

@@ -53,14 +53,14 @@ def keep_in_window(agent: A, *, recall: bool = True, **options: Unpack[SessionOp
         raise UsageError("this agent has no model yet: name one, as in Agent(model=OpenAIChat('gpt-5-mini'))")
     if isinstance(agent.model, _SessionModel):
         raise UsageError("the model of this agent is that of another one which is kept in its window: give it its own")
-    keeper = _Keeper(agent, options, recall=recall)
+    keeper = _AgnoSessions(agent, options, recall=recall)
     agent.model = keeper.wrap(agent.model)
     for models in (getattr(agent.fallback_config, name, []) for name in _FALLBACKS):
         models[:] = map(keeper.wrap, models)
     return agent
 
 
-class _Run:
+class _AgnoRun:
     """What goes on between two requests of a run. Without a session, everything is sent as it is."""
 
     def __init__(self, host: HostSession[Message] | None = None, *, recall: bool = False) -> None:
@@ -134,15 +134,15 @@ class _Run:
         return [*self._prompt, *fitted.messages]
 
 
-class _Keeper:
+class _AgnoSessions:
     """The sessions of one agent, and of the members of a team that have their model from it."""
 
     def __init__(self, agent: Any, options: SessionOptions, *, recall: bool) -> None:  # noqa: ANN401 - or a team
         self._agent, self._recall = agent, recall
         self._sessions: HostSessions[Message] = HostSessions(CONVERTER, options)
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, _AgnoRun] = {}
 
-    def __deepcopy__(self, memo: object) -> _Keeper:
+    def __deepcopy__(self, memo: object) -> _AgnoSessions:
         """Copies of an agent have the same sessions."""
         return self
 
@@ -158,11 +158,11 @@ class _Keeper:
         return kept
 
     @contextmanager
-    def open(self, model: str, request: dict[str, Any]) -> Iterator[_Run]:
+    def open(self, model: str, request: dict[str, Any]) -> Iterator[_AgnoRun]:
         """Opens the session of a run, and adds the tools to look things up to what the model is offered."""
         run = request.get("run_response")
         if run is None:  # no part of a run: agno asks for a name, or for what to remember
-            yield _Run()
+            yield _AgnoRun()
             return
         runner = getattr(run, "agent_id", None) or getattr(run, "team_id", None)
         owners = ("team_id", "parent_team_id", "workflow_id")
@@ -174,22 +174,22 @@ class _Keeper:
             lookups = map(Function.from_callable, build_lookups(lambda: session.tools))
             request["tools"] = [*(request.get("tools") or ()), *lookups]
         # Each run has a list of its own, even if it begins as the one before did.
-        opened = self._runs[run.run_id] = _Run(HostSession(session, CONVERTER), recall=self._recall)
+        opened = self._runs[run.run_id] = _AgnoRun(HostSession(session, CONVERTER), recall=self._recall)
         try:
             yield opened
         finally:
             self._runs.pop(run.run_id, None)
 
-    def find(self, request: Mapping[str, Any]) -> _Run:
+    def find(self, request: Mapping[str, Any]) -> _AgnoRun:
         """Finds the run that a request belongs to."""
         run = request.get("run_response")
-        return self._runs.get(run.run_id if run is not None else "") or _Run()
+        return self._runs.get(run.run_id if run is not None else "") or _AgnoRun()
 
 
 class _SessionModel(Model):
     """Stands before the class of a model: the four ways to have it run, and the four ways to ask it."""
 
-    keeper: _Keeper
+    keeper: _AgnoSessions
 
     def response(self, messages: list[Message], **rest: Any) -> Any:  # noqa: ANN401 - as agno has it
         with self.keeper.open(self.id, rest) as run:
@@ -261,7 +261,7 @@ class _SessionModel(Model):
             piece = await anext(stream, None)
         self._end_request(run, messages, rest, usage)
 
-    def _end_request(self, run: _Run, messages: list[Message], rest: Mapping[str, Any], usage: Any) -> None:  # noqa: ANN401
+    def _end_request(self, run: _AgnoRun, messages: list[Message], rest: Mapping[str, Any], usage: Any) -> None:  # noqa: ANN401
         if rest.get("retry_with_guidance"):  # Gemini takes its guidance out of the list that it was given
             self._remove_temporary_messages(messages)
         run.report_usage(self, usage)

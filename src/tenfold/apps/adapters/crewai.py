@@ -60,7 +60,7 @@ def keep_in_window(target: A, *, session: str = "", recall: bool = True, **optio
     elif isinstance(target, Agent) and isinstance(target.llm, BaseLLM):
         if isinstance(target.llm, _SessionLLM):
             raise UsageError(f"the agent {target.role!r} is kept in its window already: call keep_in_window once")
-        keeper = _Keeper(options, session)
+        keeper = _CrewSessions(options, session)
         target.llm = keeper.wrap(target.llm)
         if recall:
             lookups = build_lookups(keeper.find_tools)
@@ -94,7 +94,7 @@ class _ChatConverter:
 CONVERTER = _ChatConverter()
 
 
-class _Run:
+class _CrewRun:
     """One task that an agent works on. Without a session, everything is sent as it is."""
 
     def __init__(self, first: Any = None, host: HostSession[Json] | None = None) -> None:  # noqa: ANN401 - a message
@@ -168,13 +168,13 @@ def _read_last_answer(answer: Any, tools: Any) -> Json | None:  # noqa: ANN401 -
     return {"role": "assistant", "content": text.rstrip()} if is_last else None
 
 
-class _Keeper:
+class _CrewSessions:
     """The sessions of one agent, and of the copies that CrewAI makes of it."""
 
     def __init__(self, options: SessionOptions, session: str) -> None:
         self._sessions: HostSessions[Json] = HostSessions(CONVERTER, options)
         self._session = session
-        self._runs: OrderedDict[int, _Run] = OrderedDict()
+        self._runs: OrderedDict[int, _CrewRun] = OrderedDict()
         self._lock = threading.Lock()
 
     def wrap(self, llm: Any) -> Any:  # noqa: ANN401 - an LLM of any class
@@ -187,7 +187,7 @@ class _Keeper:
         object.__setattr__(kept, "__class__", new)
         return kept
 
-    def find(self, llm: Any, messages: Any, rest: Mapping[str, Any]) -> _Run:  # noqa: ANN401 - what an LLM was given
+    def find(self, llm: Any, messages: Any, rest: Mapping[str, Any]) -> _CrewRun:  # noqa: ANN401 - what an LLM was given
         """Finds the task that a call belongs to, by its first message: CrewAI keeps that for as long as a task lasts.
 
         What an agent asks besides, as to plan or to remember, is not in a session.
@@ -197,11 +197,11 @@ class _Keeper:
             run = self._runs.pop(id(said[0]), None) if said else None
             if run is None:
                 if not said or not model_call_hooks_already_dispatched():
-                    return _Run()
+                    return _CrewRun()
                 owner = rest.get("from_task") or rest.get("from_agent")
                 name = self._session or f"{getattr(owner, 'id', 'task')}/{IDS.generate()}"
                 session = self._sessions.get(name, llm.model).session
-                run = _Run(said[0], HostSession(session, CONVERTER))
+                run = _CrewRun(said[0], HostSession(session, CONVERTER))
             self._runs[id(said[0])] = run
             while len(self._runs) > MAX_SESSIONS:
                 self._runs.popitem(last=False)
@@ -223,7 +223,7 @@ class _SessionLLM(_Mixin):
     """Stands before the class of an LLM."""
 
     __slots__ = ()
-    keeper: _Keeper
+    keeper: _CrewSessions
 
     def __copy__(self) -> Any:  # noqa: ANN401 - an LLM of any class
         """Some LLMs copy themselves to their own class."""

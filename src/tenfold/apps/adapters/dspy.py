@@ -132,7 +132,9 @@ class TenfoldReAct(dspy.ReAct):
     def _open_session(self) -> Iterator[None]:
         lm = self.react.lm or dspy.settings.lm
         run = IDS.generate()
-        token = _RUNNING.set(_Run(self._sessions.get(self._session or run, getattr(lm, "model", "")), run[-12:]))
+        token = _RUNNING.set(
+            _TrajectoryRun(self._sessions.get(self._session or run, getattr(lm, "model", "")), run[-12:])
+        )
         try:
             yield
         finally:
@@ -206,14 +208,14 @@ class TenfoldReAct(dspy.ReAct):
         return str(self._format_trajectory(shown))
 
 
-class _Run(Struct, frozen=True):
+class _TrajectoryRun(Struct, frozen=True):
     """A call of an agent: its session, and how the ids of its calls begin."""
 
     host: HostSession[Part]
     id: str
 
 
-_RUNNING: ContextVar[_Run] = ContextVar("_RUNNING")
+_RUNNING: ContextVar[_TrajectoryRun] = ContextVar("_RUNNING")
 """The call of an agent that this is in."""
 
 

@@ -39,7 +39,7 @@ class TenfoldPlugin(BasePlugin):
         super().__init__(name=name)
         self._sessions: HostSessions[Content] = HostSessions(CONVERTER, options)
         self._recall = recall
-        self._running: OrderedDict[tuple[str, ...], _Call] = OrderedDict()
+        self._running: OrderedDict[tuple[str, ...], _AdkCall] = OrderedDict()
 
     async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
         """Puts the view in place of a request's contents.
@@ -51,7 +51,7 @@ class TenfoldPlugin(BasePlugin):
             return
         name = "/".join((*_list_names(callback_context), *_name_turn(callback_context, llm_request)))
         host = self._sessions.get(name, llm_request.model or "")
-        is_offered = self._recall and _takes_tools(llm_request.config)
+        is_offered = self._recall and _can_take_tools(llm_request.config)
         if is_offered:
             llm_request.append_tools([FunctionTool(function) for function in build_lookups(lambda: host.tools)])
         config = llm_request.config
@@ -64,7 +64,7 @@ class TenfoldPlugin(BasePlugin):
             max_output_tokens=config.max_output_tokens,
         )
         place = _find_place(callback_context)
-        self._running[place] = call = _Call(host, config.model_copy())
+        self._running[place] = call = _AdkCall(host, config.model_copy())
         self._running.move_to_end(place)
         while len(self._running) > MAX_SESSIONS:
             self._running.popitem(last=False)
@@ -103,7 +103,7 @@ class TenfoldPlugin(BasePlugin):
         return answers[-1] if answers else None
 
 
-class _Call:
+class _AdkCall:
     """The call of a model that runs at a place: its session, and the settings of its request before it was sent."""
 
     def __init__(self, host: HostSession[Content], config: GenerateContentConfig) -> None:
@@ -139,7 +139,7 @@ def _name_turn(context: CallbackContext, request: LlmRequest) -> list[str]:
     return [hashlib.sha256(told).hexdigest()[:16]]
 
 
-def _takes_tools(config: GenerateContentConfig) -> bool:
+def _can_take_tools(config: GenerateContentConfig) -> bool:
     """Whether functions may be offered: not beside a schema for the answer, nor beside Google's own tools alone."""
     declared = any(getattr(tool, "function_declarations", None) for tool in config.tools or ())
     return config.response_schema is None and (declared or not config.tools)

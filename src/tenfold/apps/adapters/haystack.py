@@ -44,7 +44,7 @@ SESSION_KEY = "tenfold_session"
 
 
 @dataclass
-class _Run:
+class _HaystackRun:
     """A run of an agent: its session, its whole history, and what stands in its state instead."""
 
     state: weakref.ref[State]
@@ -66,7 +66,7 @@ class _Run:
     def extend(self, state: State) -> None:
         """Adds what the state has got since, and reports what it took. A list that others have changed replaces all."""
         messages, count = state.data.get("messages") or [], len(self.shown)
-        is_extended = count > 0 and _are_same(messages[:count], self.shown)
+        is_extended = count > 0 and _is_same_list(messages[:count], self.shown)
         new = messages[count:] if is_extended else []
         self.whole = [*self.whole, *new] if is_extended else list(messages)
         self.shown = list(messages)
@@ -83,7 +83,7 @@ class _Run:
     def show(self, state: State, fitted: Fitted[ChatMessage]) -> None:
         """Puts the view into the state, unless it is what stands there."""
         self.shown = self.place(fitted)
-        if not _are_same(self.shown, state.data["messages"]):
+        if not _is_same_list(self.shown, state.data["messages"]):
             state.set("messages", self.shown, handler_override=replace_values)
 
     def split_prompt(self) -> tuple[list[ChatMessage], list[ChatMessage]]:
@@ -92,7 +92,7 @@ class _Run:
         return self.whole[:count], self.whole[count:]
 
 
-_RUN: ContextVar[_Run | None] = ContextVar("tenfold_haystack_run", default=None)
+_RUN: ContextVar[_HaystackRun | None] = ContextVar("tenfold_haystack_run", default=None)
 """The run that an agent is in. Haystack runs its tools in copies of the same context."""
 
 
@@ -147,18 +147,18 @@ class TenfoldHook:
         serialized: Json = default_to_dict(self, session=self._session, recall=self._recall, **options)
         return serialized
 
-    def _follow(self, state: State) -> _Run:
+    def _follow(self, state: State) -> _HaystackRun:
         """Finds the run that a state belongs to, and adds to its history what is new."""
         run = _RUN.get()
         if run is None or not run.is_of(state):
             name = self._choose_session(state, run)
-            run = _Run(weakref.ref(state), name, self._sessions.get(name))
+            run = _HaystackRun(weakref.ref(state), name, self._sessions.get(name))
             _RUN.set(run)
         run.extend(state)
         run.fields = self._describe_request(state, run)
         return run
 
-    def _choose_session(self, state: State, caller: _Run | None) -> str:
+    def _choose_session(self, state: State, caller: _HaystackRun | None) -> str:
         named = (state.data.get("hook_context") or {}).get(SESSION_KEY)
         if named:
             return str(named)
@@ -166,7 +166,7 @@ class TenfoldHook:
             return f"{caller.session}/{IDS.generate()}"
         return self._session or IDS.generate()
 
-    def _describe_request(self, state: State, run: _Run) -> Mapping[str, Any]:
+    def _describe_request(self, state: State, run: _HaystackRun) -> Mapping[str, Any]:
         """Describes what is sent besides the messages, and adds the tools to look things up."""
         tools: list[Tool] = state.data.get("tools") or []
         known = {tool.name for tool in tools}
@@ -271,13 +271,13 @@ class ShorterRetry:
         return serialized
 
 
-def _find_sent(messages: Sequence[ChatMessage]) -> _Run | None:
+def _find_sent(messages: Sequence[ChatMessage]) -> _HaystackRun | None:
     """Finds the run whose view a request holds."""
     run = _RUN.get()
-    return run if run is not None and _are_same(messages, run.shown) else None
+    return run if run is not None and _is_same_list(messages, run.shown) else None
 
 
-def _are_same(some: Sequence[object], others: Sequence[object]) -> bool:
+def _is_same_list(some: Sequence[object], others: Sequence[object]) -> bool:
     return [*map(id, some)] == [*map(id, others)]
 
 

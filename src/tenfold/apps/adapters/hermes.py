@@ -43,7 +43,8 @@ from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.core.wire.given_values import name_type
 from tenfold.errors import BadInput
 from tenfold.recall.tools import RecallTools
-from tenfold.session.opening import SessionOptions
+from tenfold.session.opening import SessionOptions, open_session
+from tenfold.store.base import MEMORY_LOCATION
 
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content", "reasoning")
 """What a message says. Hermes has more fields for its own books."""
@@ -91,8 +92,8 @@ class TenfoldEngine(ContextEngine):
     is that of the first. An agent that another one delegates to has its own. The model is offered three tools to look
     up what it no longer sees, unless `recall` is False or the agent's toolsets are without "context_engine".
 
-    The options are those of `tenfold.open_session`. Without a `window` it is the model's as Hermes knows it, and
-    Hermes runs no model with less than 64,000 tokens.
+    The options are those of `tenfold.open_session`. The window is the model's as Hermes knows it, or the `window` that
+    is named, if that is smaller. What Hermes' memory provider says before a compaction is in no summary.
     """
 
     def __init__(self, *, recall: bool = True, **options: Unpack[SessionOptions]) -> None:
@@ -119,32 +120,30 @@ class TenfoldEngine(ContextEngine):
         """Is told which session of Hermes' database it works for."""
         self._database = session_db
         self._session = find_first_session(session_db, session_id)
-        self._set_threshold()
 
-    def on_session_start(self, session_id: str, **about: Any) -> None:  # noqa: ANN401 - as Hermes says it
-        """Is told that a session begins. One that goes on from a compaction keeps the session that it has."""
-        if about.get("boundary_reason") != "compression":
-            self.bind_session_state(self._database, session_id)
+    def on_session_start(self, session_id: str, **_: Any) -> None:  # noqa: ANN401 - of no use here
+        """Is told that a session begins, or goes on after a compaction."""
+        self.bind_session_state(self._database, session_id)
 
     def update_model(self, model: str, context_length: int, *_: Any, **__: Any) -> None:  # noqa: ANN401 - of no use here
-        """Is told the model, and its window."""
+        """Is told the model and its window: Hermes asks for a compaction from where the policy would make one."""
         self._model, self.context_length = model, context_length
         self.last_prompt_tokens = self._rough = self._stuck_at = 0
         self._scale = 0.0
-        self._set_threshold()
+        window = self._get_window()
+        if window is not None:  # nothing is written for a conversation that stays short
+            like = open_session(model=model, policy=self._options.get("policy", ""), store=MEMORY_LOCATION)
+            limits = like.policy.get_limits(window, output_reserve=0, floor=ProviderTokens(0))
+            self.threshold_tokens, self.threshold_percent = limits.soft, limits.soft / window
 
     def _open(self) -> HostSession[dict[str, Any]]:
         host = self._sessions.get(self._session, self._model)
-        window = self._options.get("window") or self.context_length
-        host.session.compactor.use_window(window or None)
+        host.session.compactor.use_window(self._get_window())
         return host
 
-    def _set_threshold(self) -> None:
-        """Sets from how many tokens on Hermes asks for a compaction: what the policy says of the window."""
-        window = self._options.get("window") or self.context_length
-        if self._session and window:
-            limits = self._open().session.policy.get_limits(window, output_reserve=0, floor=ProviderTokens(0))
-            self.threshold_tokens, self.threshold_percent = limits.soft, limits.soft / window
+    def _get_window(self) -> int | None:
+        """Returns the smaller of the two windows that may be known: a provider that refuses names its own to Hermes."""
+        return min(filter(None, (self._options.get("window"), self.context_length)), default=None)
 
     # -- when to compact -----------------------------------------------------------------------------------------------
 

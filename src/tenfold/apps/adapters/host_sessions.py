@@ -9,20 +9,21 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, dropwhile
+from itertools import chain, dropwhile, takewhile
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.compaction.engine.call import Call
 from tenfold.compaction.plan.draft import RecallMode
 from tenfold.core.record.entry import Usage
 from tenfold.core.wire import WIRES
 from tenfold.core.wire.marks import is_system_prompt
 from tenfold.core.wire.profiles import RequestFields
 from tenfold.errors import UnrelatedList
-from tenfold.formats.objects import Converter, place_objects
+from tenfold.formats.objects import Converter, ObjectList
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools, describe_parameters, describe_tools
 from tenfold.session import AsyncSession, Session
 from tenfold.session.concurrency import run_uninterrupted, use_threads_of
@@ -59,17 +60,16 @@ class ReadList(Struct, Generic[M], frozen=True):
 
     def build_request(self) -> dict[str, Any]:
         """Builds the request for `Session.before_model`."""
-        opening = [] if self.prompt is None else [self.prompt]
-        return {
-            **self.fields,
-            _get_shape(self.wire).list_field: [*opening, *self.earlier, *chain.from_iterable(self.items)],
-        }
+        own = [*([] if self.prompt is None else [self.prompt]), *chain.from_iterable(self.items)]
+        prompts = list(takewhile(_is_prompt, own))
+        listed = [*prompts, *self.earlier, *own[len(prompts) :]]
+        return {**self.fields, _get_shape(self.wire).list_field: listed}
 
     def place(self, request: Mapping[str, Any], converter: Converter) -> Fitted[M]:
         """Returns what is sent as the framework's messages: its own objects where nothing was replaced."""
         shape = _get_shape(self.wire)
         sent = [item for item in request[shape.list_field] if item is not self.prompt]
-        placed: list[M] = place_objects(sent, self.messages, self.items, converter)
+        placed = ObjectList(self.messages, self.items, converter).place(sent)
         return Fitted(placed, request.get(shape.system_fields[0]) if shape.system_fields else None)
 
 
@@ -117,7 +117,7 @@ class HostSession(Generic[M]):
             listed = self._put_behind_view(listed)
             sent = self.session.before_model(listed.build_request(), recall=recall, wire=listed.wire)
         if to is not None:
-            self.session.compact(to=to)
+            self.session.compact(self._build_forced_call(to, recall))
             sent = self.session.before_model(listed.build_request(), recall=recall, wire=listed.wire)
         return listed.place(sent, self._converter)
 
@@ -140,7 +140,7 @@ class HostSession(Generic[M]):
             listed = self._put_behind_view(listed)
             sent = await session.before_model(listed.build_request(), recall=recall, wire=listed.wire)
         if to is not None:
-            await session.compact(to=to)
+            await session.compact(self._build_forced_call(to, recall))
             sent = await session.before_model(listed.build_request(), recall=recall, wire=listed.wire)
         return listed.place(sent, self._converter)
 
@@ -213,13 +213,18 @@ class HostSession(Generic[M]):
             earlier=last.earlier if last is not None and goes_on else [],
             recall=recall,
         )
-        if system and _get_shape(wire).system_fields:
+        if system and wire == "openai-responses":
+            listed.fields["instructions"] = system
+        elif system and _get_shape(wire).system_fields:
             listed.fields[_get_shape(wire).system_fields[0]] = system
         elif system:
             prompt = {"role": "system", "content": system}
             listed = replace(listed, prompt=last.prompt if last is not None and last.prompt == prompt else prompt)
         self._last = listed
         return listed
+
+    def _build_forced_call(self, to: int, recall: RecallMode) -> Call:
+        return replace(self.session.compactor.build_call(to=to), recall=recall)
 
     def _is_told_alone(self, listed: ReadList[M]) -> bool:
         """Tells whether a new process is told a task alone, and the session has answers already: then it goes on.
@@ -241,7 +246,11 @@ class HostSession(Generic[M]):
 
 def _find_opening(items: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Finds what a list begins with, system prompts aside: another list may have the same prompt."""
-    return next((item for item in items if item and item[0].get("role") not in ("system", "developer")), [])
+    return next((item for item in items if item and not _is_prompt(item[0])), [])
+
+
+def _is_prompt(item: Mapping[str, Any]) -> bool:
+    return item.get("role") in ("system", "developer")
 
 
 def _get_shape(wire: str) -> RequestFields:

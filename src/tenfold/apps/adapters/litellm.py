@@ -30,6 +30,7 @@ import litellm
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.utils import CallTypes, Message, ModelResponse
 from msgspec import Struct
+from pydantic import BaseModel
 
 from tenfold.apps.adapters.host_sessions import HostSession, HostSessions
 from tenfold.core.wire.given_values import name_type
@@ -52,7 +53,7 @@ class MessageConverter:
 
     def read(self, message: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - whatever stands in a list
         """See `Converter.read`."""
-        if isinstance(message, Message):
+        if isinstance(message, BaseModel):
             return [message.model_dump(exclude_none=True, warnings=False)]
         if not isinstance(message, dict):
             raise BadInput(f"{name_type(message)} is no message of LiteLLM: pass dicts, or the messages of its answers")
@@ -66,7 +67,7 @@ class MessageConverter:
 MESSAGES = MessageConverter()
 
 
-class _Call(Struct):
+class _LitellmCall(Struct):
     """A call that was not answered yet: what it `sent`, and what is `shorter` once that was refused."""
 
     host: HostSession[Any]
@@ -90,7 +91,7 @@ class TenfoldLogger(CustomLogger):
     def __init__(self, **options: Unpack[SessionOptions]) -> None:
         super().__init__()
         self._sessions: HostSessions[Any] = HostSessions(MESSAGES, options)
-        self._calls: OrderedDict[str, _Call] = OrderedDict()
+        self._calls: OrderedDict[str, _LitellmCall] = OrderedDict()
         self._has_warned = False
 
     # -- calls that are made here --------------------------------------------------------------------------------------
@@ -110,6 +111,7 @@ class TenfoldLogger(CustomLogger):
                 response = litellm.completion(model, [*prompt, *host.shrink(exc).messages], **request)
         finally:
             _IS_OWN_CALL.reset(own)
+        _report_usage(host, getattr(response, "usage", None))
         if answers := _get_answers(response):
             host.keep_answer(answers)
         return response
@@ -152,8 +154,10 @@ class TenfoldLogger(CustomLogger):
     # -- calls that LiteLLM makes --------------------------------------------------------------------------------------
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Any, call_type: Any) -> Any:  # noqa: ANN401, ARG002 - LiteLLM's
-        """Has the proxy send the view, before its Router looks for a deployment with a window that is long enough."""
-        return await self._show(data) if call_type in {each.value for each in _CHAT_CALLS} else None
+        """Has the proxy's Router look for a deployment that takes the view, if the window is known before."""
+        host = self._find_session(data) if call_type in {each.value for each in _CHAT_CALLS} else None
+        is_known = host is not None and host.session.compactor.build_call().window is not None
+        return await self._show(data) if is_known else None
 
     async def async_pre_call_deployment_hook(self, kwargs: Any, call_type: Any) -> Any:  # noqa: ANN401 - LiteLLM's
         """Has a deployment be sent the view, or something shorter if one has refused it as too long."""
@@ -205,7 +209,7 @@ class TenfoldLogger(CustomLogger):
             return None
         prompt, rest = _split_prompt(messages or [])
         fitted = await host.afit(rest, **_describe_request(request.get("model", ""), prompt, request))
-        call = self._calls[name] = _Call(host, prompt, [*prompt, *fitted.messages])
+        call = self._calls[name] = _LitellmCall(host, prompt, [*prompt, *fitted.messages])
         while len(self._calls) > _MAX_CALLS:
             self._calls.popitem(last=False)
         return {**request, "messages": call.sent}
@@ -228,23 +232,27 @@ CALLBACK = TenfoldLogger()
 
 def _name_session(request: Mapping[str, Any]) -> str:
     """Names the session of a request. An id that the proxy made for this one request alone is none."""
-    given = (request, request.get("metadata"), request.get("litellm_metadata"))
+    given = (request.get("metadata"), request.get("litellm_metadata"))
     places = [place for place in given if isinstance(place, Mapping)]
     is_made = any(place.get("litellm_session_id_generated") for place in places)
-    ids = (place.get(key) for place in places for key in ("litellm_session_id", "session_id"))
+    ids = (place.get(key) for place in (request, *places) for key in ("litellm_session_id", "session_id"))
     name = "" if is_made else next((str(found) for found in ids if found), "")
     name = name or _name_by_beginning(request.get("messages") or ())
-    key = next((str(found) for place in places if (found := place.get("user_api_key_hash"))), "")
+    key = next((str(found) for place in places if (found := place.get("user_api_key_hash"))), "")  # as the proxy says
     return f"{key}/{name}" if key and name else name
 
 
 def _name_by_beginning(messages: Sequence[Any]) -> str:
     """Names a conversation by its first message, system prompts aside. Returns "" if there is no answer in it yet."""
-    said = [item for message in messages for item in MESSAGES.read(message) if item.get("role") not in _PROMPTS]
-    if all(item.get("role") != "assistant" for item in said):
+    said = [message for message in messages if _get_role(message) not in _PROMPTS]
+    if all(_get_role(message) != "assistant" for message in said):
         return ""
-    first = json.dumps(said[0], sort_keys=True, default=str)
+    first = json.dumps(MESSAGES.read(said[0]), sort_keys=True, default=str)
     return f"begins-{hashlib.sha256(first.encode(errors='surrogatepass')).hexdigest()[:32]}"
+
+
+def _get_role(message: Any) -> str:  # noqa: ANN401 - a dict or an object
+    return str(message.get("role") if isinstance(message, Mapping) else getattr(message, "role", ""))
 
 
 def _find_window(model: str) -> int | None:
@@ -257,7 +265,7 @@ def _find_window(model: str) -> int | None:
 
 def _split_prompt(messages: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Splits off the system prompt: it stays in front where a list goes on from a session that it does not hold."""
-    count = 1 if messages and MESSAGES.read(messages[0])[0].get("role") in _PROMPTS else 0
+    count = 1 if messages and _get_role(messages[0]) in _PROMPTS else 0
     return list(messages[:count]), list(messages[count:])
 
 

@@ -211,7 +211,7 @@ class RecallObservation(Observation):
     """What was looked up."""
 
 
-class _Lookup(ToolExecutor[Action, RecallObservation]):
+class _OpenHandsLookup(ToolExecutor[Action, RecallObservation]):
     """Looks something up in the session of the conversation that calls it."""
 
     def __init__(self, name: str) -> None:
@@ -249,7 +249,7 @@ class RecallTool(ToolDefinition[Action, RecallObservation]):
                 action_type=_ACTIONS[definition["name"]],
                 observation_type=RecallObservation,
                 annotations=ToolAnnotations(readOnlyHint=True, idempotentHint=True, openWorldHint=False),
-                executor=_Lookup(definition["name"]),
+                executor=_OpenHandsLookup(definition["name"]),
             )
             for definition in (schema["function"] for schema in RecallTools.build_schemas())
         ]

@@ -127,7 +127,7 @@ class _View:
         """Offers the tools to look things up, also in the middle of a run."""
         agent = self._agent
         for schema in RecallTools.build_schemas():
-            tool = _Lookup(schema["function"], self)
+            tool = _StepLookup(schema["function"], self)
             agent.tools.setdefault(tool.name, tool)
         agent.memory.system_prompt = SystemPromptStep(agent.system_prompt)
         if isinstance(agent, CodeAgent):
@@ -139,7 +139,7 @@ class _View:
         return self._find_session().tools
 
 
-class _Lookup(Tool):
+class _StepLookup(Tool):
     """A tool to look something up in the session of an agent."""
 
     skip_forward_signature_validation = True

@@ -9,10 +9,10 @@ from __future__ import annotations
 from tenfold.formats.objects.conversion import (
     FRAMEWORKS,
     Converter,
+    ObjectList,
     find_converter,
     from_messages,
-    place_objects,
     to_messages,
 )
 
-__all__ = ["FRAMEWORKS", "Converter", "find_converter", "from_messages", "place_objects", "to_messages"]
+__all__ = ["FRAMEWORKS", "Converter", "ObjectList", "find_converter", "from_messages", "to_messages"]

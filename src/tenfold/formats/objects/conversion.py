@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -98,23 +98,46 @@ def find_converter(messages: Iterable[object]) -> Converter | None:
     return get_converter(name) if name else None
 
 
-def place_objects(
-    sent: Sequence[Any], objects: Sequence[Any], items: Sequence[Sequence[Any]], converter: Converter | None
-) -> list[Any]:
-    """Returns what is sent as a framework's messages: its own objects where nothing was replaced, else new ones.
+class ObjectList(Struct, frozen=True):
+    """A list as it was given, and the provider's messages that each of its objects was read as.
 
-    `items` are the messages that each of the `objects` was read as. `sent` holds some of the same, and others. Without
-    a converter, the objects are the provider's messages themselves.
+    Without a `converter` the objects are provider messages themselves.
     """
-    if converter is None:
-        return list(sent)
-    shown = set(map(id, sent))
-    whole = [at for at, read in enumerate(items) if read and shown.issuperset(map(id, read))]
-    owners = {id(item): at for at in whole for item in items[at]}
-    placed: list[Any] = []
-    for owner, run in groupby(sent, lambda item: owners.get(id(item))):
-        placed += converter.build(list(run)) if owner is None else [objects[owner]]
-    return placed
+
+    objects: Sequence[Any]
+    items: Sequence[Sequence[Any]]
+    converter: Converter | None
+
+    @classmethod
+    def read(cls, objects: Sequence[Any], converter: Converter | None = None) -> ObjectList:
+        """Reads a list of objects, with the converter for its first object if none is given."""
+        chosen = converter or find_converter(objects)
+        return cls(objects, [[each] if chosen is None else chosen.read(each) for each in objects], chosen)
+
+    @property
+    def messages(self) -> list[Any]:
+        """All of them, in one list."""
+        return list(chain.from_iterable(self.items))
+
+    @property
+    def wire(self) -> str:
+        """The wire of the messages, "" if they are a provider's and may be of any."""
+        return "" if self.converter is None else self.converter.wire
+
+    def place(self, sent: Sequence[Any]) -> list[Any]:
+        """Returns what is sent as the framework's messages: its own objects where nothing was replaced, else new ones.
+
+        `sent` holds some of the same messages, and others.
+        """
+        if self.converter is None:
+            return list(sent)
+        shown = set(map(id, sent))
+        whole = [at for at, read in enumerate(self.items) if read and shown.issuperset(map(id, read))]
+        owners = {id(item): at for at in whole for item in self.items[at]}
+        placed: list[Any] = []
+        for owner, run in groupby(sent, lambda item: owners.get(id(item))):
+            placed += self.converter.build(list(run)) if owner is None else [self.objects[owner]]
+        return placed
 
 
 def to_messages(objects: Sequence[Any]) -> list[Any]:
