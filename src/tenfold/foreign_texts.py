@@ -38,6 +38,21 @@ def wrap_tag(client: str, seen: str, what: str, tag: str) -> ForeignText:
 
 
 HARNESS_TEXTS: tuple[ForeignText, ...] = (
+    ForeignText(
+        "Google ADK",
+        "2026-11-30",
+        "that another agent is quoted",
+        "For context: below is a transcript of what another agent did, quoted between <<<BEGIN_QUOTED_AGENT_CONTENT>>>",
+        "and from the user.",
+    ),
+    ForeignText(
+        "Google ADK",
+        "2026-11-30",
+        "the instruction of the turn",
+        "The text between <<<BEGIN_SYSTEM_INSTRUCTION>>> and <<<END_SYSTEM_INSTRUCTION>>>",
+        "<<<END_SYSTEM_INSTRUCTION>>>",
+    ),
+    ForeignText("smolagents", "2026-11-30", "after a plan", "Now proceed and carry out this plan."),
     wrap_tag("Claude Code", "2026-11-21", "reminders beside the user's text", "system-reminder"),
     ForeignText("Claude Code", "2026-11-21", "a slash command was run", "<command-name>"),
     ForeignText("Claude Code", "2026-11-21", "a slash command was run", "<command-message>"),
@@ -135,6 +150,14 @@ KIMI_STATUS = r"(?:ERROR|Command|Tool|No|\d+ lines?)\b(?s:.*?)</system>"
 """How Kimi CLI says in a tag how a call ended: `<system>Command executed successfully.</system>`."""
 
 OUTPUT_TEXTS: tuple[ForeignText, ...] = (
+    ForeignText(
+        "Google ADK",
+        "2026-11-30",
+        "what another agent said, called and got",
+        "[",
+        "<<<END_QUOTED_AGENT_CONTENT>>>",
+        form=r"[^\]\n]+\] [^\n]*:\n<<<BEGIN_QUOTED_AGENT_CONTENT>>>\n",
+    ),
     ForeignText(
         "SWE-agent 0",
         "2026-11-22",

@@ -59,8 +59,6 @@ async def stream() -> AsyncIterator[dict[str, str]]:
 
 
 WRONG: list[tuple[object, tuple[str, ...]]] = [
-    ([LlamaMessage()], ("llama_index", "ChatMessage of LlamaIndex", "to_openai_message_dicts")),
-    ([HumanMessage("hello")], ("HumanMessage", "a message of LangChain", "convert_to_openai_messages")),
     ([ModelRequest(parts=[UserPromptPart("hello")])], ("ModelRequest", "pydantic-ai", "Memory")),
     ([Choice.model_construct(message=None)], ("Choice", "an answer of the OpenAI SDK", "choice.message")),
     ([AdkEvent()], ("AdkEvent", "event of Google ADK", "event.content")),
@@ -88,6 +86,28 @@ def get_error(call: Callable[[], object]) -> str:
     with pytest.raises(TenfoldError) as caught:
         call()
     return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        (LlamaMessage(), ("llama_index", "a message of LlamaIndex", "tenfold.to_messages", "adapters.llama_index")),
+        (
+            HumanMessage("hello"),
+            ("HumanMessage", "a message of LangChain", "tenfold.to_messages", "adapters.langchain"),
+        ),
+    ],
+    ids=["llama-index", "langchain"],
+)
+def test_a_message_of_a_framework_is_answered_with_its_adapter(message: object, parts: tuple[str, ...]) -> None:
+    session: Any = open_session()
+    for call in (
+        lambda: session.before_model({"messages": [message]}),
+        lambda: tenfold.validate([message], "openai-chat"),  # type: ignore[list-item]
+    ):
+        error = get_error(call)
+        assert all(part in error for part in parts), error
+    assert session.leaf is None
 
 
 @pytest.mark.parametrize(("given", "parts"), WRONG, ids=lambda value: repr(value)[:20])

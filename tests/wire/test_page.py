@@ -102,6 +102,7 @@ KNOW_A_WIRE: Mapping[str, str] = {
     "formats": "a session file holds the blocks of one wire",
     "models": "the names are those of the libraries that call a model",
     "apps/agent": "the same",
+    "apps/adapters": "each framework's messages are those of one wire",
     "apps/clients": "a client keeps the messages of one wire, and has addresses and programs of these names",
     "testing": "the questions and histories are written in one wire",
 }

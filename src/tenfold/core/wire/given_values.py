@@ -30,16 +30,20 @@ _AGENTS_SDK = frozenset({
     "RunResult", "RunResultStreaming", "MessageOutputItem", "ToolCallItem", "ToolCallOutputItem", "ReasoningItem",
     "HandoffCallItem", "HandoffOutputItem",
 })  # fmt: skip
+_CONVERT = "convert the list with tenfold.to_messages(messages), or switch on tenfold.apps.adapters.{} in the agent"
 FOREIGN_TYPES: tuple[ForeignType, ...] = (
-    ForeignType(
-        "llama_index",
-        "a ChatMessage of LlamaIndex",
-        "convert the list with to_openai_message_dicts(messages) of llama_index.llms.openai.utils",
-    ),
-    ForeignType(
-        "langchain_core",
-        "a message of LangChain",
-        "convert the list with convert_to_openai_messages(messages) of langchain_core.messages",
+    *(
+        ForeignType(module, f"a message of {title}", _CONVERT.format(adapter))
+        for module, title, adapter in (
+            ("llama_index", "LlamaIndex", "llama_index"),
+            ("langchain_core", "LangChain", "langchain"),
+            ("haystack", "Haystack", "haystack"),
+            ("agno", "Agno", "agno"),
+            ("smolagents", "smolagents", "smolagents"),
+            ("agent_framework", "Microsoft's Agent Framework", "agent_framework"),
+            ("inspect_ai", "Inspect", "inspect_ai"),
+            ("openhands", "OpenHands", "openhands"),
+        )
     ),
     ForeignType(
         "pydantic_ai",
@@ -49,12 +53,16 @@ FOREIGN_TYPES: tuple[ForeignType, ...] = (
     ForeignType(
         "google.adk",
         "an event of Google ADK",
-        'pass what the events hold, [event.content for event in session.events], with format="gemini"',
+        "give the app tenfold.apps.adapters.google_adk.TenfoldPlugin, or pass what the events hold, "
+        '[event.content for event in session.events], with format="gemini"',
     ),
-    ForeignType("agents", "what the OpenAI Agents SDK made of a run", "pass result.to_input_list()", _AGENTS_SDK),
-    ForeignType("haystack", "a ChatMessage of Haystack", "pass [m.to_openai_dict_format() for m in messages]"),
+    ForeignType(
+        "agents",
+        "what the OpenAI Agents SDK made of a run",
+        "pass result.to_input_list(), or switch on tenfold.apps.adapters.openai_agents in the run",
+        _AGENTS_SDK,
+    ),
     ForeignType("semantic_kernel", "a message of Semantic Kernel", "pass [m.to_dict() for m in messages]"),
-    ForeignType("agno", "a message of Agno", "pass [m.to_dict() for m in messages]"),
     ForeignType(
         "openai",
         "a whole answer of the OpenAI SDK",

@@ -50,7 +50,6 @@ FRAMEWORKS: Mapping[str, Framework] = MappingProxyType(
             Framework("smolagents", "smolagents", "smolagents"),
             Framework("agno", "agno", "agno"),
             Framework("agent_framework", "agent_framework", "agent-framework-core"),
-            Framework("google_adk", "google.adk", "google-adk"),
             Framework("strands", "strands", "strands-agents"),
             Framework("llama_index", "llama_index.core", "llama-index-core"),
             Framework("openhands", "openhands.sdk", "openhands-sdk"),
