@@ -10,7 +10,7 @@ STAMP  = $(VENV)/.set-up
 # The tests start hundreds of Python processes, and without bytecode files each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test thorough versions lint bench figures peers kits clients adapters yardstick cover clean
+.PHONY: help demo test thorough versions lint bench figures peers kits clients adapters packages docs release yardstick cover clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,9 @@ help:
 	@echo 'make kits    public test kits for compaction, installed into .kits (0.9 GB) and run against Tenfold, offline'
 	@echo 'make clients  agents of other projects, installed into .clients (4 GB) and run through the gateway, offline'
 	@echo 'make adapters  agent frameworks, installed into .adapters (6 GB) and run with Tenfold inside, offline'
+	@echo 'make packages  the TypeScript package: checked, tested with the real SDKs, measured (needs node 20 and npm)'
+	@echo 'make docs    the documentation site, in build/docs/site; a link that leads nowhere is an error'
+	@echo 'make release  every wheel and source archive, checked and installed as a stranger would, in build/dist'
 	@echo 'make yardstick  measure all of it on the recorded sessions: docs/yardstick.md, build/report.html (an hour)'
 	@echo 'make cover   the tests with branch coverage'
 	@echo 'make clean   remove .venv, .versions, .peers, .kits, .clients, .adapters and everything that was generated'
@@ -83,6 +86,16 @@ clients: $(STAMP)
 adapters: $(STAMP)
 	@VENV='$(VENV)' FROM=adapters IN=adapters PEERS='$(ADAPTERS)' sh yardstick/scripts/make_peers.sh
 	@ADAPTERS='$(ADAPTERS)' $(PY) -m tests.adapters.run_adapters $(if $(WRITE),--write)
+
+packages: $(STAMP)
+	cd packages/tenfold-ai && npm install --no-package-lock --no-audit --no-fund --ignore-scripts --loglevel=error
+	cd packages/tenfold-ai && TENFOLD_PYTHON="$(abspath $(PY))" npm run check && TENFOLD_PYTHON="$(abspath $(PY))" npm test
+
+docs: $(STAMP)
+	@$(PY) site/build.py
+
+release: $(STAMP)
+	@$(PY) scripts/check_release.py
 
 cover: $(STAMP)
 	$(PY) -m pytest --cov --cov-report=term

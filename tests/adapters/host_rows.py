@@ -80,6 +80,7 @@ HOSTS: tuple[HostRow, ...] = (
         ("strands", "openai"),
         "ConversationManager, InvokeModelStage",
         own="SummarizingConversationManager",
+        package="strands-agents",
     ),
     HostRow(
         "openhands",
@@ -94,6 +95,7 @@ HOSTS: tuple[HostRow, ...] = (
             ("LITELLM_LOCAL_MODEL_COST_MAP", "True"),
             ("OPENHANDS_SUPPRESS_BANNER", "1"),
         ),
+        package="openhands-sdk",
     ),
     HostRow(
         "openai-agents",
@@ -140,6 +142,7 @@ HOSTS: tuple[HostRow, ...] = (
         ("agent_framework", "agent_framework_openai"),
         "ContextProvider.before_run",
         own="ContextWindowCompactionStrategy",
+        package="agent-framework-core",
     ),
     HostRow(
         "llama-index",
@@ -148,6 +151,7 @@ HOSTS: tuple[HostRow, ...] = (
         ("llama_index", "llama_index.llms.openai"),
         "BaseMemory",
         own="Memory",
+        package="llama-index-core",
     ),
     HostRow(
         "litellm",
@@ -175,5 +179,20 @@ HOSTS: tuple[HostRow, ...] = (
             ("LITELLM_LOCAL_MODEL_COST_MAP", "True"),
         ),
     ),
-    HostRow("hermes", "Hermes Agent", "hermes_agent", ("run_agent", "hermes_state"), "ContextEngine"),
+    HostRow(
+        "hermes",
+        "Hermes Agent",
+        "hermes_agent",
+        ("run_agent", "hermes_state"),
+        "ContextEngine",
+        package="hermes-agent",
+    ),
+    HostRow(
+        "pydantic-ai",
+        "pydantic-ai",
+        "pydantic_ai_agent",
+        ("pydantic_ai",),
+        "AbstractCapability",
+        package="pydantic-ai-slim",
+    ),
 )

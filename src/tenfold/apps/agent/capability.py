@@ -44,7 +44,7 @@ from tenfold.core.record.ask import Outcome
 from tenfold.core.record.entry import Usage
 from tenfold.core.record.message import Message, Text, get_text
 from tenfold.core.record.token_reading import NO_TOKENS, Counted
-from tenfold.errors import ContextOverflow
+from tenfold.errors import ContextOverflow, UnrelatedList
 from tenfold.events import RequestOverflow
 from tenfold.models.overflow import is_overflow
 from tenfold.models.provider import resolve_window
@@ -96,6 +96,8 @@ class _ToolResultQueue:
 class Memory(AbstractCapability[Any]):
     """Keeps the conversation of a pydantic-ai agent in a session.
 
+    A run that is given no history goes on from the session: the model sees its view, and then the prompt.
+
     `window` is the model's context window in tokens, needed where pydantic-ai does not know it. The model is offered a
     search, two ways to read, and `compact`; stubs and summaries name these tools. `has_run_end_check` says that you run
     the check at the end of a run yourself. `answer` is the text of the newest answer.
@@ -135,9 +137,13 @@ class Memory(AbstractCapability[Any]):
         self.session.compactor.use_model(request_context.model.model_name)
         received, objects = await asyncio.to_thread(self._reader.read, request_context.messages)
         received = [self._correct_origin(message) for message in received]
-        messages = await self._async_session.sync_and_compact(
-            received, self.build_call(request_context), has_run_end_check=self.has_run_end_check
-        )
+        call, is_checked = self.build_call(request_context), self.has_run_end_check
+        try:
+            messages = await self._async_session.sync_and_compact(received, call, has_run_end_check=is_checked)
+        except UnrelatedList:  # a run without the history goes on from the session, as in a new process
+            received = [*self.session.view.get_messages(), *received]
+            messages = await self._async_session.sync_and_compact(received, call, has_run_end_check=is_checked)
+            messages = received if messages is None else messages
         if messages is None:
             return replace(request_context, messages=self._reader.get_sendable(request_context.messages))
         native_messages = await asyncio.to_thread(encode_messages, messages, objects)
