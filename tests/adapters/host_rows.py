@@ -180,12 +180,7 @@ HOSTS: tuple[HostRow, ...] = (
         ),
     ),
     HostRow(
-        "hermes",
-        "Hermes Agent",
-        "hermes_agent",
-        ("run_agent", "hermes_state"),
-        "ContextEngine",
-        package="hermes-agent",
+        "hermes", "Hermes Agent", "hermes_agent", ("run_agent", "hermes_state"), "ContextEngine", package="hermes-agent"
     ),
     HostRow(
         "pydantic-ai",
