@@ -103,7 +103,7 @@ def test_a_message_of_a_framework_is_answered_with_its_adapter(message: object, 
     session: Any = open_session()
     for call in (
         lambda: session.before_model({"messages": [message]}),
-        lambda: tenfold.validate([message], "openai-chat"),  # type: ignore[list-item]
+        lambda: tenfold.validate([message], "openai-chat"),
     ):
         error = get_error(call)
         assert all(part in error for part in parts), error
