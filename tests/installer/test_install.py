@@ -225,7 +225,9 @@ def test_the_plugin_of_claude_code_is_whole(home: Path) -> None:
     (listed,) = load(folder / ".claude-plugin" / "marketplace.json")["plugins"]
     plugin = folder / listed["source"]
     assert load(plugin / ".claude-plugin" / "plugin.json")["name"] == listed["name"] == "tenfold"
-    hooks = load(plugin / "hooks" / "hooks.json")["hooks"]
+    written = load(plugin / "hooks" / "hooks.json")
+    assert all((plugin / "hooks" / name).is_file() for name in written["modules"])
+    hooks = written["hooks"]
     assert hooks.keys() == {"PreCompact", "SessionStart"}
     assert hooks["SessionStart"][0]["matcher"] == "compact"
     assert load(plugin / ".mcp.json")["mcpServers"]["tenfold"]["args"] == ["-m", "tenfold", "mcp"]

@@ -19,6 +19,7 @@ from tenfold.apps.cli.main import run
 from tenfold.apps.gateway.application import Gateway
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.store.base import Store
+from tenfold.store.location import open_store
 from tests.clients.real_clients import find_program
 from tests.installer.serving import serve_application
 from tests.models.loopback import Got, Loopback, Served
@@ -195,3 +196,41 @@ def test_claude_code_loads_the_plugin(home: Path) -> None:
         assert told.returncode == 0
     assert run(["install", "claude-code", "--uninstall"]) == 0
     assert "tenfold" not in run_client([program, "mcp", "list"], home, "", **variables).stdout
+
+
+def test_claude_code_is_compacted_without_a_request(home: Path) -> None:
+    """Also when the session is resumed, what was cut stays away."""
+    program = str(find_program("claude"))
+    assert run(["install", "claude-code", "--store", str(home / "s.db")]) == 0
+    variables = {"ANTHROPIC_API_KEY": "k", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+    count = 0
+
+    def answer(got: Got) -> Served:
+        nonlocal count
+        number, count = count, count + 1
+        if number >= STEPS // 2:
+            return Served(text="All parts are read.", tokens=(got.size // 4, 20))
+        call = (str(number), "Read", {"file_path": str(home / "work" / f"part{number}.txt")})
+        return Served(finish="tool", call=call, text=f"Step {number}.", thought=(f"Thought {number}.", "c2ln"))
+
+    def name_answer(_api: str, told: Json) -> None:
+        told["id"] = f"msg_{count}"  # Claude Code joins answers of one id
+
+    with Loopback(script=answer, sent=name_answer) as provider:
+        variables["ANTHROPIC_BASE_URL"] = provider.url
+        form = ["-p", "--allowedTools=Read"]
+        assert run_client([program, *form, TASK], home, "", **variables).returncode == 0
+        before = json.dumps(provider.requests[-1].body["messages"])
+        count_before = len(provider.requests)
+        assert run_client([program, "-c", "-p", "/compact"], home, "", **variables).returncode == 0
+        assert len(provider.requests) == count_before, "no model writes a summary"
+        again = run_client([program, "-c", *form, "And now?"], home, "", **variables)
+        assert again.returncode == 0, again.stderr
+        after = json.dumps(provider.requests[-1].body["messages"])
+        assert len(after) < 0.7 * len(before)
+        assert "tenfold-summary" in after
+        assert "Never touch config.py." in after
+        assert "And now?" in after
+    store = open_store(home / "s.db")
+    assert store.list_sessions("default")
+    store.close()

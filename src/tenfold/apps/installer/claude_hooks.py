@@ -1,4 +1,7 @@
-"""Answers Claude Code's hooks: before a compaction the transcript is stored, after it what must survive is added."""
+"""Answers Claude Code's hooks: before a compaction the transcript is stored, after it what must survive is added.
+
+Where Claude Code has the function hook `session.compact`, Tenfold compacts in its place.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from tenfold.apps.installer.claude_rows import Row, compact_rows
 from tenfold.config.settings import Config, load_settings
 from tenfold.core.meter.counters import choose_counter
 from tenfold.core.record.entry import get_message
@@ -19,7 +23,7 @@ from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
 
 SECTION_BUDGET = 2_000
 """The most tokens that are added after a compaction."""
-PRE_COMPACT, SESSION_START = "PreCompact", "SessionStart"
+PRE_COMPACT, SESSION_START, COMPACT = "PreCompact", "SessionStart", "session.compact"
 
 
 def answer_hook(
@@ -31,7 +35,8 @@ def answer_hook(
 
     `PreCompact` and `SessionStart` with the source "compact" bring the transcript into the store. The latter also gets
     the rules, the current request, the plan, the changed files and the open errors as additional context, at most
-    `SECTION_BUDGET` tokens. All other events are answered with nothing. Raises `BadInput` for an event that is none,
+    `SECTION_BUDGET` tokens. `session.compact` does so as well, and is answered with what is to stand in place of its
+    `rows`: see `RowsAnswer`. All other events are answered with nothing. Raises `BadInput` for an event that is none,
     and what reading and storing raise.
     """
     try:
@@ -39,21 +44,34 @@ def answer_hook(
     except msgspec.DecodeError as exc:
         raise BadInput(f"a hook gets its event as a JSON object on standard input: {exc}") from exc
     name = event.get("hook_event_name")
-    if name not in (PRE_COMPACT, SESSION_START) or (name == SESSION_START and event.get("source") != "compact"):
+    if name not in (PRE_COMPACT, SESSION_START, COMPACT) or (
+        name == SESSION_START and event.get("source") != "compact"
+    ):
         return {}
     path = event.get("transcript_path")
     if not isinstance(path, str) or not path:
         raise BadInput(f"the event {name} names no transcript_path")
+    rows = _read_rows(event) if name == COMPACT else ()
     recorded = _read_transcript(Path(path))
     problems = [problem for each in recorded for problem in each.problems]
     answer: dict[str, Any] = {"suppressOutput": True}
     if problems:
         answer["systemMessage"] = f"tenfold: {len(problems)} lines of {path} are not stored; the first: {problems[0]}"
     row = _import_sessions(recorded, str(event.get("session_id", "")), store, namespace)
+    if name == COMPACT:
+        built: dict[str, Any] = msgspec.to_builtins(compact_rows(rows, config or load_settings()))
+        return built
     text = _render_context(row, store, namespace, config or load_settings()) if name == SESSION_START else ""
     if text:
         answer["hookSpecificOutput"] = {"hookEventName": SESSION_START, "additionalContext": text}
     return answer
+
+
+def _read_rows(event: dict[str, Any]) -> list[Row]:
+    try:
+        return msgspec.convert(event.get("rows"), list[Row])
+    except msgspec.ValidationError as exc:
+        raise BadInput(f"the event {COMPACT} needs the rows of the conversation: {exc}") from exc
 
 
 def _read_transcript(path: Path) -> list[ParsedSession]:

@@ -43,9 +43,14 @@ class InstallTarget(Struct, frozen=True):
         return ["-m", "tenfold", "mcp", *self.options]
 
     @property
+    def hook_arguments(self) -> list[str]:
+        """The program of the hooks and its arguments."""
+        return [sys.executable, "-m", "tenfold", "hook", *self.options]
+
+    @property
     def hook_command(self) -> str:
         """The shell command of the hooks."""
-        return shlex.join([sys.executable, "-m", "tenfold", "hook", *self.options])
+        return shlex.join(self.hook_arguments)
 
     def get_folder(self, variable: str, *default: str) -> Path:
         """Returns the folder that an environment variable names, else the default one in the user's home."""
@@ -82,6 +87,7 @@ def _build_claude_setup(target: InstallTarget) -> ClientSetup:
         },
         plugin / "hooks" / "hooks.json": {
             "description": MARK,
+            "modules": ["./register.js"],  # function hooks, which older versions do not know and leave alone
             "hooks": {"PreCompact": [{"hooks": [hook]}], "SessionStart": [{"matcher": "compact", "hooks": [hook]}]},
         },
         plugin / ".mcp.json": {"mcpServers": {"tenfold": {"command": sys.executable, "args": target.mcp_arguments}}},
@@ -91,6 +97,8 @@ def _build_claude_setup(target: InstallTarget) -> ClientSetup:
         OwnFile(plugin / "commands" / f"{name}.md", read_asset(f"claude-{name}.md"), MARK)
         for name in ("search", "rules", "status")
     ]
+    register = read_asset("claude-register.js").replace('["TENFOLD_COMMAND"]', json.dumps(target.hook_arguments))
+    written.append(OwnFile(plugin / "hooks" / "register.js", register, MARK))
     source = {"source": {"source": "directory", "path": str(folder)}}
     edit = build_json_edit(
         home / "settings.json",
