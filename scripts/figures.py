@@ -32,6 +32,7 @@ PAGES = (
     FigurePage("docs/compare.md", _VIEWS, "make yardstick, then copy its figures"),
     FigurePage("docs/benchmarks.md", (*_WHOLE, "yardstick/bench"), "make bench WRITE=1"),
     FigurePage("docs/clients.md", (*_WHOLE, "clients", "tests/live"), "make clients"),
+    FigurePage("docs/frameworks.md", (*_WHOLE, "adapters", "tests/adapters"), "make adapters WRITE=1"),
     FigurePage("docs/kits.md", (*_VIEWS, "yardstick/kits"), "make kits WRITE=1"),
     FigurePage("docs/measures.md", ("src/tenfold/store",), "python -m yardstick.scripts.public_sets FILE"),
     FigurePage(

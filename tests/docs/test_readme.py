@@ -34,6 +34,7 @@ def collect_blocks(kind: str) -> list[Any]:
     return found
 
 
+CLIENTS = ("OpenAI", "Anthropic", "Client")
 SESSIONS = ROOT / "examples" / "sessions"
 OWN_SESSIONS = {
     ".claude/projects/-home-me-shop/4f1e9b7c.jsonl": "pricing.claude-code.jsonl",
@@ -65,7 +66,10 @@ def test_python_runs(code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     monkeypatch.setenv("TENFOLD_STORE", str(tmp_path / "store.db"))
     messages = json.loads((SESSIONS / "desk.openai-chat.json").read_text("utf-8"))
-    exec(compile(code, "example", "exec"), {"messages": messages})  # noqa: S102 - running the example is the test
+    names: dict[str, Any] = {"messages": messages}
+    exec(compile(code, "example", "exec"), names)  # noqa: S102 - running the example is the test
+    for client in (value for value in names.values() if type(value).__name__ in CLIENTS):
+        client.close()  # a page does not show the end of a program
     assert logging.getLogger("tenfold").level == logging.NOTSET, "a page changes what later tests can read in the log"
 
 

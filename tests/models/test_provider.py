@@ -251,7 +251,6 @@ def test_long_answers_are_waited_for(model: str, timeout: float) -> None:
         ("openai:", "write PROVIDER:MODEL"),
         ("klingon:bird", "no provider is called 'klingon'; there are anthropic, openai"),
         ("cohere:command-a", "pip install 'pydantic-ai-slim[cohere]'"),
-        ("huggingface:some/model", "pip install 'pydantic-ai-slim[huggingface]'"),
         ("mistral:mistral-small-latest", "set the environment variable MISTRAL_API_KEY"),
         ("google:gemini-2.5-flash", "set the environment variable GOOGLE_API_KEY"),
         ("openrouter:x/y", "set the environment variable OPENROUTER_API_KEY"),

@@ -35,7 +35,7 @@ def list_names(kind: type) -> set[str]:
 
 
 def test_a_session_has_what_a_host_needs_and_no_more() -> None:
-    assert len(list_names(Session) | {name for name in vars(open_session()) if not name.startswith("_")}) <= 25
+    assert len(list_names(Session) | {name for name in vars(open_session()) if not name.startswith("_")}) <= 27
 
 
 def test_every_name_of_a_session_is_there() -> None:
@@ -61,6 +61,7 @@ def test_it_is_made_with_what_a_session_is_made_with() -> None:
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "add_rule": ("Be brief.",),
+    "after_refusal": ({"messages": [{"role": "user", "content": "go"}]}, ValueError("prompt is too long")),
     "after_model": ({"usage": {"prompt_tokens": 40, "completion_tokens": 2}},),
     "append": (make_user_message("on"),),
     "before_model": ({"model": MODEL, "messages": [{"role": "user", "content": "go"}]},),
