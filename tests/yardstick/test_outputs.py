@@ -8,6 +8,11 @@ from pathlib import Path
 import pytest
 
 from tenfold.apps.cli.main import run
+from tenfold_yardstick.cases import find_cuts, read_sessions
+from tenfold_yardstick.method_comparison import get_group
+from tenfold_yardstick.methods import get_methods
+from tenfold_yardstick.plots import choose_highlighted
+from tenfold_yardstick.quality import measure_quality
 from tests.shape.scan import ROOT
 
 SESSION = str(ROOT / "examples" / "sessions" / "desk.openai-chat.json")
@@ -88,3 +93,21 @@ def test_a_method_that_could_not_run_ends_with_an_exit_code(
 def test_what_is_no_function_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert quality("--methods", name) == 2
     assert "give MODULE:FUNCTION" in capsys.readouterr().err
+
+
+def test_a_function_of_mine_is_replayed_too(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(
+        ["eval", "replay", SESSION, "--methods", "none,methods_of_mine:newest", "--windows", "4k", "--prices", ""]
+    )
+    assert code == 0, capsys.readouterr().err
+    assert "methods_of_mine:newest" in capsys.readouterr().out
+
+
+def test_a_function_of_mine_is_none_of_tenfolds_and_drawn_in_colour() -> None:
+    quality_ = measure_quality(
+        find_cuts(read_sessions(Path(SESSION), "desk")[0]),
+        [*get_methods(["methods_of_mine:newest", "keep-last"])],
+        budgets=(4_000,),
+    )
+    assert get_group("methods_of_mine:newest") == "peer"
+    assert "methods_of_mine:newest" in choose_highlighted(quality_)

@@ -38,7 +38,7 @@ def get_group(name: str) -> MethodGroup:
         return "control"
     if name.removesuffix(MODEL_SUFFIX) == OURS:
         return "tenfold"
-    if "/" in name:
+    if "/" in name or ":" in name:  # another project's, or a function of the user's own
         return "peer"
     if name in BASELINES or name in MANUAL_PLAYERS:
         return "baseline"

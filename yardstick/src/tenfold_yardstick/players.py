@@ -35,7 +35,7 @@ from tenfold.testing.chats import MODEL, get_counter
 from tenfold.testing.methods import BASELINES, Method, UnableError
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import EvalSession
-from tenfold_yardstick.methods import ALL
+from tenfold_yardstick.methods import ALL, load_method
 
 PREFIX_TOKENS = 6_000
 """The assumed tokens of system prompt and tools, which session files seldom hold.
@@ -381,6 +381,8 @@ def get_player_factories(names: Sequence[str], others: Sequence[Method] = ()) ->
         known[method.name] = partial(MethodPlayer, method=method)
     chosen: dict[str, PlayerFactory] = {}
     for name in names:
+        if ":" in name:
+            known[name] = partial(MethodPlayer, method=load_method(name))
         if name != ALL and name not in known:
             raise UsageError(f"no method is called {name!r}; there are {ALL}, {', '.join(known)}")
         chosen |= known if name == ALL else {name: known[name]}

@@ -84,16 +84,19 @@ def draw_charts(yardstick: Yardstick) -> list[Chart]:
 
 
 def choose_highlighted(quality: Quality) -> list[str]:
-    """Returns the methods that get a colour: our policy, the best preset, the best peer of each project, baselines.
+    """Returns the methods that get a colour: our policy, the user's own, the best preset and peers, baselines.
 
     If no fact was needed, the methods named first count as the best.
     """
     ordered_names = [name for name, area in compute_areas(quality).items() if area] or list(quality.methods)
     highlighted = [OURS] if OURS in ordered_names else []
+    highlighted += [
+        name for name in quality.methods if ":" in name
+    ]  # whoever measures a method of her own looks for it
     highlighted += [name for name in ordered_names if get_group(name) == "preset"][:1]
     projects: dict[str, str] = {}
     for name in ordered_names:
-        if get_group(name) == "peer":
+        if get_group(name) == "peer" and ":" not in name:
             projects.setdefault(name.partition("/")[0], name)
     highlighted += list(projects.values())[:_MAX_PEERS]
     highlighted += [name for name in ordered_names if get_group(name) == "baseline"][: _MAX_LINES - len(highlighted)]
