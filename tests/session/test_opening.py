@@ -14,6 +14,7 @@ import tenfold
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import choose_counter
 from tenfold.errors import BadInput, ContextOverflow, UsageError
+from tenfold.session.opening import check_options
 
 LONG = "The belt of line seven runs at four metres a second. " * 200
 
@@ -189,3 +190,26 @@ def test_the_tools_of_a_session_find_what_is_hidden() -> None:
     history = [{"role": "user", "content": "The code of the safe is 7731."}, *build_history(5)[1:]]
     session.before_model({"model": "gpt-4o", "messages": history}, recall="tool")
     assert "7731" in session.tools.handle("recall_search", {"words": "safe"})
+
+
+def test_a_refusal_far_below_the_window_says_that_the_window_is_smaller() -> None:
+    session = tenfold.open_session("s", model="gpt-4o")
+    request = {"model": "gpt-4o", "messages": build_history(10)}
+    session.before_model(request)
+    sent = session.take_reading().tokens
+    session.after_refusal(request, Refusal("Your input exceeds the context window of this model."))
+    assert session.take_reading().window == sent
+    assert session.take_reading().tokens < sent
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"windows": 8_000}, "no option 'windows'; did you mean 'window'|no option 'windows'.*window"),
+        ({"window": "8k"}, "window"),
+        ({"policy": "agressive"}, "no policy is called 'agressive'"),
+    ],
+)
+def test_wrong_options_are_told_before_they_are_used(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        check_options(options)

@@ -9,17 +9,18 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from msgspec.structs import replace
 
 from tenfold.compaction.engine.policy import Policy
 from tenfold.compaction.trigger.limits import check_window
+from tenfold.config.policies import get_preset
 from tenfold.config.settings import LivePolicy, load_settings
 from tenfold.core.meter.counters import choose_counter
-from tenfold.errors import UsageError
+from tenfold.errors import UsageError, suggest_nearest
 from tenfold.models.choose import resolve_models
 from tenfold.models.model import Model
 from tenfold.session.async_facade import AsyncSession
@@ -46,6 +47,20 @@ class SessionOptions(TypedDict, total=False):
     summarizer: Model | str | None
     namespace: str
     head: str
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Raises `UsageError` for an option that does not exist, or has a wrong value, before anything is opened."""
+    for name in options:
+        if name not in SessionOptions.__annotations__:
+            known = SessionOptions.__annotations__
+            raise UsageError(f"there is no option {name!r}{suggest_nearest(name, known)}; there are {', '.join(known)}")
+    window, policy = options.get("window"), options.get("policy") or ""
+    check_model(options.get("model"))
+    if window is not None:
+        check_window(window)
+    if isinstance(policy, str) and policy:
+        get_preset(policy, instances=load_settings().presets)
 
 
 def open_session(  # noqa: PLR0913 - everything after the id is by keyword

@@ -56,6 +56,9 @@ from tenfold.session.host_lists import (
 from tenfold.store.lookup import is_stored_summary
 from tenfold.telemetry import trace_span
 
+REFUSED_SHARE = 0.5
+"""With less than this share of its window in the request, a refused model has a smaller window than was thought: no
+tokenizer's count is that wrong."""
 OVERFLOW_SHARE = 0.5
 """How much of a request stays that a provider refused as too long, where nobody knows the model's window."""
 
@@ -400,17 +403,26 @@ class Requests:
     def build_overflow_call(self, error: BaseException, window: int | None) -> Call:
         """Builds the compaction to run once the provider has refused the last request with this error.
 
-        If the error names how much the model takes, that is its window from now on. Where no window is known, the
-        target is half of what was sent. Raises the error itself if it is about something else.
+        If the error names how much the model takes, that is its window from now on; so is what was sent, if that was
+        far less than the window. Where no window is known, the target is half of what was sent. Raises the error itself
+        if it is about something else.
         """
         text, status = read_provider_error(error)
         if not is_overflow(text, status=status):
             raise error
         compactor, last = self._compactor, self._last_call
+        floor = last.floor if last is not None else NO_TOKENS
         named = find_named_limit(text, status=status)
+        reading = compactor.take_reading(compactor.build_call(window=window, floor=floor))
+        if named is None and reading.fill is not None and reading.fill < REFUSED_SHARE:
+            named = int(reading.tokens)
+            compactor.answerer.report_problem(
+                f"the provider refused {named:,} tokens as too long, far less than the {reading.window:,} that were "
+                f"taken for the model's window: {named:,} are taken for it from now on; name the window to correct that"
+            )
         if named is not None:
             compactor.use_window(named)
-        call = compactor.build_call(window=named or window, floor=last.floor if last is not None else 0)
+        call = compactor.build_call(window=named or window, floor=floor)
         if call.window is None:
             tokens = compactor.take_reading(call).estimate
             call = compactor.build_call(to=max(1, int(OVERFLOW_SHARE * tokens)), floor=call.floor)

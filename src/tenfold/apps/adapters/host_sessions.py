@@ -27,7 +27,7 @@ from tenfold.formats.objects import Converter, ObjectList
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools, describe_parameters, describe_tools
 from tenfold.session import AsyncSession, Session
 from tenfold.session.concurrency import run_uninterrupted, use_threads_of
-from tenfold.session.opening import SessionOptions, open_session
+from tenfold.session.opening import SessionOptions, check_options, open_session
 from tenfold.store.ids import IDS
 
 M = TypeVar("M")
@@ -264,7 +264,11 @@ class HostSessions(Generic[M]):
     """
 
     def __init__(self, converter: Converter, options: SessionOptions, session: str = "") -> None:
-        """`session` is the id of the session where the framework has none for its conversation."""
+        """`session` is the id of the session where the framework has none for its conversation.
+
+        Raises `UsageError` for a wrong option.
+        """
+        check_options(options)
         self._converter, self._options, self._session = converter, options, session
         self._open: OrderedDict[str, HostSession[M]] = OrderedDict()
         self._lock = threading.Lock()

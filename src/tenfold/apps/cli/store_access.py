@@ -268,4 +268,6 @@ def open_session(  # noqa: PLR0913 - all but the first two have a usual value
     head = head or list_heads(store, row.info.id, namespace=namespace)[0]
     place, archive = SessionAddress(store, row.info.id, namespace, head), config.load_archive(policy)
     answerer = models.answerer.with_extensions(config.load_extensions(policy))
-    return Session(place, session_policy, model=agent_model, answerer=answerer, archive=archive)
+    session = Session(place, session_policy, model=agent_model, answerer=answerer, archive=archive)
+    session.compactor.use_window(row.info.window or None)
+    return session
