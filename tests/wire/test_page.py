@@ -103,6 +103,7 @@ KNOW_A_WIRE: Mapping[str, str] = {
     "models": "the names are those of the libraries that call a model",
     "apps/agent": "the same",
     "apps/adapters": "each framework's messages are those of one wire",
+    "apps/installer/claude_rows.py": "the rows of Claude Code's hook are read as those of one wire",
     "apps/clients": "a client keeps the messages of one wire, and has addresses and programs of these names",
     "testing": "the questions and histories are written in one wire",
 }
