@@ -213,3 +213,13 @@ def test_a_refusal_far_below_the_window_says_that_the_window_is_smaller() -> Non
 def test_wrong_options_are_told_before_they_are_used(options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         check_options(options)
+
+
+def test_a_refusal_of_bytes_says_nothing_of_the_window() -> None:
+    session = tenfold.open_session("s", model="gpt-4o")
+    request = {"model": "gpt-4o", "messages": build_history(10)}
+    session.before_model(request)
+    error = Refusal("Request body too large")
+    error.status_code = 413
+    session.after_refusal(request, error)
+    assert session.take_reading().window == 128_000

@@ -7,6 +7,7 @@ reports. `Requests` syncs the lists with the log of one conversation and builds 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from http import HTTPStatus
 from itertools import compress, pairwise, takewhile
 from operator import is_
 from typing import Any
@@ -414,7 +415,8 @@ class Requests:
         floor = last.floor if last is not None else NO_TOKENS
         named = find_named_limit(text, status=status)
         reading = compactor.take_reading(compactor.build_call(window=window, floor=floor))
-        if named is None and reading.fill is not None and reading.fill < REFUSED_SHARE:
+        is_about_bytes = status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE  # as of large pictures
+        if named is None and not is_about_bytes and reading.fill is not None and reading.fill < REFUSED_SHARE:
             named = int(reading.tokens)
             compactor.answerer.report_problem(
                 f"the provider refused {named:,} tokens as too long, far less than the {reading.window:,} that were "

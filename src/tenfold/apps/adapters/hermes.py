@@ -45,6 +45,7 @@ from tenfold.errors import BadInput
 from tenfold.recall.tools import RecallTools
 from tenfold.session.opening import SessionOptions, open_session
 from tenfold.store.base import MEMORY_LOCATION
+from tenfold.store.ids import IDS
 
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content", "reasoning")
 """What a message says. Hermes has more fields for its own books."""
@@ -99,7 +100,7 @@ class TenfoldEngine(ContextEngine):
     def __init__(self, *, recall: bool = True, **options: Unpack[SessionOptions]) -> None:
         self._recall, self._options = recall, options
         self._sessions: HostSessions[dict[str, Any]] = HostSessions(_CONVERTER, options)
-        self._session, self._model, self._database = "", "", None
+        self._session, self._model, self._database = IDS.generate(), "", None
         self._is_offered = False
         self._rough, self._scale, self._stuck_at = 0, 0.0, 0
         self.last_real_prompt_tokens = 0

@@ -276,13 +276,11 @@ class HostSessions(Generic[M]):
     def get(self, id: str = "", model: str = "") -> HostSession[M]:
         """Returns the session of a conversation, and opens it if it is not open.
 
-        Without an `id`, it is the session that was named, else one of this object. `model` is the agent's, if the
-        options name none.
+        Without an `id`, it is the session that was named, else a new one: two conversations never share one by chance.
+        `model` is the agent's, if the options name none.
         """
         with self._lock:
-            if not (id or self._session):
-                self._session = IDS.generate()
-            name = id or self._session
+            name = id or self._session or IDS.generate()
             found = self._open.pop(name, None)
             if found is None:
                 options = self._options if self._options.get("model") else {**self._options, "model": model}

@@ -1,0 +1,63 @@
+"""What all adapters stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tenfold.apps.adapters.host_sessions import HostSessions
+from tenfold.errors import UsageError
+
+Item = dict[str, Any]
+
+
+class Plain:
+    """A framework whose messages are a provider's."""
+
+    wire = "openai-chat"
+
+    def read(self, message: Item) -> list[Item]:
+        return [message]
+
+    def build(self, messages: Sequence[Mapping[str, Any]]) -> list[Item]:
+        return [dict(message) for message in messages]
+
+
+def build_sessions(path: Path, **options: object) -> HostSessions[Item]:
+    return HostSessions(Plain(), {"store": path / "s.db", **options})  # type: ignore[typeddict-item]
+
+
+def ask(text: str) -> list[Item]:
+    return [{"role": "user", "content": text}]
+
+
+def test_conversations_without_an_id_share_nothing(tmp_path: Path) -> None:
+    sessions = build_sessions(tmp_path)
+    first = sessions.get()
+    first.fit(ask("My account is 7731."), model="gpt-4o")
+    first.keep_answer([{"role": "assistant", "content": "Noted."}])
+    sent = sessions.get().fit(ask("Which account is mine?"), model="gpt-4o").messages
+    assert sent == ask("Which account is mine?")
+
+
+def test_a_task_told_again_to_a_new_process_goes_on(tmp_path: Path) -> None:
+    first = build_sessions(tmp_path).get("one")
+    first.fit(ask("Go on."), model="gpt-4o")
+    first.keep_answer([{"role": "assistant", "content": "Belt 3 is fine."}])
+    sent = build_sessions(tmp_path).get("one").fit(ask("Go on."), model="gpt-4o").messages
+    assert [message["content"] for message in sent] == ["Go on.", "Belt 3 is fine.", "Go on."]
+
+
+def test_a_host_that_rewinds_in_the_same_process_is_followed(tmp_path: Path) -> None:
+    host = build_sessions(tmp_path).get("one")
+    host.fit(ask("Go on."), model="gpt-4o")
+    host.keep_answer([{"role": "assistant", "content": "Belt 3 is fine."}])
+    assert host.fit(ask("Go on."), model="gpt-4o").messages == ask("Go on.")
+
+
+def test_a_wrong_option_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no option 'windows'"):
+        build_sessions(tmp_path, windows=8_000)
