@@ -115,6 +115,25 @@ def test_a_larger_budget_keeps_no_less_of_the_end() -> None:
     assert any(a < b for a, b in pairs)
 
 
+def drop_the_calls(past: Sequence[ChatMessage], _budget: int) -> list[ChatMessage]:
+    """Everything but the messages that call tools: providers refuse the results that are left."""
+    return [message for message in past if not message.get("tool_calls")]
+
+
+def test_a_view_that_a_provider_refuses_scores_nothing() -> None:
+    refused = 0
+    for _, (recall, probed) in compute_scores(
+        Made("no-calls", drop_the_calls), lambda each: TargetSize(each.tokens + 1_000, 1, tenth=True, planted=True)
+    ):
+        assert "orphan result" in probed.gates
+        assert not any(tally.present for tally in probed.tallies)
+        assert set(probed.planted.values()) == {(0, 1)}
+        if recall is not None:
+            assert (recall.present, recall.refused, recall.over) == (0, "orphan result", False)
+            refused += 1
+    assert refused > 5
+
+
 def test_an_invented_identifier_is_counted() -> None:
     def invent_path(past: Sequence[ChatMessage], budget: int) -> list[ChatMessage]:
         return [make_user_message("So far: src/nowhere/quagga_9131.py was edited."), *keep_last(past, budget - 100)]
@@ -197,7 +216,7 @@ def test_more_rounds_at_a_tenth_alone_and_rules_after_the_fewest_and_the_most() 
 
 
 def test_the_size_of_the_real_summary_is_measured_too_and_the_summary_there_alone() -> None:
-    made = make_case(make_long_past(), [make_reply("src/module_00.py")], summary="src/module_00.py was read.", kept=70)
+    made = make_case(make_long_past(), [make_reply("src/module_00.py")], summary="src/module_00.py was read.", kept=71)
     found = measure_quality([made], get_methods(["real-summary", "keep-last"], [made]), budgets=(1_000,))
     own = measure_real_summary(made)
     assert [(r.method, r.own, r.budget, r.present) for r in found.recall] == [

@@ -12,6 +12,7 @@ from tenfold_yardstick.quality_report import (
     Yardstick,
     build_age_table,
     build_budget_table,
+    build_file_table,
     build_headline,
     build_kind_table,
     build_planted_table,
@@ -67,6 +68,32 @@ def test_the_headline_is_the_area_over_4k_to_32k_the_best_first() -> None:
     ]
     assert found.note.startswith("The area is over 4k to 8k tokens, of 1 cuts of 1 sessions. ")
     assert "minus the best other, keep-last: +0.400" in found.note
+
+
+def test_a_size_at_which_nothing_was_cut_is_blank() -> None:
+    made = make_quality(TWO[-1:], [], rounds=(1, 3))
+    (row,) = (dict(zip(build_headline(made).columns, row, strict=True)) for row in build_headline(made).rows)
+    assert (row["area"], row["mean of files"], row["with search"]) == ("-", "-", "-"), "2k is no part of the area"
+    assert (row["2k"], row["4k"], row["8k"]) == ("0.000", "-", "-")
+    probes = [make_probed("tenfold", 4, 9_000, tenth=True, rounds=n) for n in (1, 3)]
+    assert build_rounds_table(make_quality(TWO, probes, rounds=(1, 3))).rows[0][1:3] == ("-", "-")
+
+
+def test_what_was_not_sent_is_counted() -> None:
+    recalls = [
+        make_recall("a", 0, over=True),
+        make_recall("a", 0, 8_000, refused="orphan result"),
+        make_recall("a", 5, 8_000, session="t.jsonl"),
+        make_recall("a", 0, unable="no", session="t.jsonl"),
+    ]
+    found = build_headline(make_quality(recalls, []))
+    assert dict(zip(found.columns, found.rows[0], strict=True))["not sent"] == "3/4"
+
+
+def test_a_method_of_ones_own_has_a_column_among_the_files() -> None:
+    own = [replace(r, method=name) for name in ("mine:newest", "careful") for r in TWO[:2]]
+    found = build_file_table(make_quality([*TWO, *own], []))
+    assert found.columns[3:] == ("tenfold", "mine:newest", "careful", "best baseline")
 
 
 def test_only_the_named_budgets_and_the_fewest_rounds_are_in_the_headline() -> None:

@@ -84,7 +84,8 @@ class RecallScore(Struct, frozen=True):
     is the same with the search made before the agent begins its message. `refetch` is the number of tokens it takes to
     read the sources of the missing facts again. `kinds` and `quarters` map to (present, needed). `over` means that the
     result was above its budget, `own` that the budget is the size of the session's real summary, and `tenth` that it is
-    a tenth of the past. `unable` is the reason if the method gave no result.
+    a tenth of the past. `unable` is the reason if the method gave no result, and `refused` the gate of validity for
+    which a provider would refuse the result.
     """
 
     session: str
@@ -107,6 +108,7 @@ class RecallScore(Struct, frozen=True):
     own: bool = False
     tenth: bool = False
     unable: str = ""
+    refused: str = ""
 
 
 # -- what was needed ---------------------------------------------------------------------------------------------------
@@ -284,17 +286,19 @@ def find_by_search(facts: Sequence[NeededFact], search: TextSearch) -> FoundFact
 def score_result(
     score: RecallScore, result: MethodResult, facts: Sequence[NeededFact], found_facts: FoundFacts | None
 ) -> RecallScore:
-    """Returns the score, completed with what a compaction left of the facts. A result over its budget gets nothing.
+    """Returns the score, completed with what a compaction left of the facts.
 
-    `found_facts` is None for a method that has no search.
+    A result that is over its budget, or that the score calls refused, gets nothing. `found_facts` is None for a method
+    that has no search.
     """
     over = is_over_budget(score.method, result.tokens, score.budget)
-    kept = set() if over else find_present_facts(result.messages, facts)
+    is_lost = over or bool(score.refused)
+    kept = set() if is_lost else find_present_facts(result.messages, facts)
     near, early = (
         (None, None)
         if found_facts is None
         else (0, 0)
-        if over
+        if is_lost
         else (len(kept | found_facts.by_query), len(kept | found_facts.by_early_query))
     )
     lost = {f.source_index: f.fetch_tokens for f in facts if f.text not in kept}

@@ -23,6 +23,10 @@ from tenfold.testing.validity import TOLERANCE, Gate, GateFailure, count_open_ca
 LEAST_SUMMARY = 200
 """The tokens of the shortest summary of all that is left out, with the words that a method puts around it."""
 MIN_BUDGET = 2_000
+REFUSED_GATES: frozenset[Gate] = frozenset(
+    {"orphan call", "orphan result", "split step", "duplicate id", "rejected role", "empty content"}
+)
+"""The gates for which a provider refuses the request. A view that fails one would not have been sent and scores 0."""
 _SYSTEM_ROLES = frozenset({"system", "developer"})
 
 
@@ -51,6 +55,11 @@ def find_failures_within(source: Sequence[ChatMessage], view: Sequence[ChatMessa
     if (tokens := count_total_tokens(view)) > (allowed := max(budget, count_least(source))) * TOLERANCE:
         found.append(GateFailure("over budget", -1, f"{tokens:,} tokens where {allowed:,} were allowed"))
     return found
+
+
+def find_refusal(failures: Iterable[GateFailure]) -> str:
+    """Returns the first of the gates that failed for which a provider refuses the view, or "" if none did."""
+    return next((each.gate for each in failures if each.gate in REFUSED_GATES), "")
 
 
 def count_least(source: Sequence[ChatMessage]) -> int:

@@ -70,7 +70,7 @@ TERMS = {
     "asked early": "the same, the search made before the agent began the message that used the fact",
     "refetch": "tokens that the agent would read again to get back what is missing, mean over results",
     "of budget": "tokens really used, as a share of the budget, mean over results",
-    "over, unable": "results above their budget or not given, of all; they score 0",
+    "not sent": "results above their budget, refused by providers or not given, of all; they score 0",
     "bare words": "probes whose answer's words stand anywhere, not near what they are about",
     "stale": "answers that something later in the past had superseded",
     "complete": "share of the grades that are 1",

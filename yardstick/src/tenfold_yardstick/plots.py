@@ -40,7 +40,7 @@ from tenfold_yardstick.method_comparison import (
     get_score_name,
     list_windows,
 )
-from tenfold_yardstick.quality_report import OURS, Yardstick
+from tenfold_yardstick.quality_report import OURS, Yardstick, is_own
 from tenfold_yardstick.replay import Replays, SessionReplay
 from tenfold_yardstick.scores import (
     Quality,
@@ -90,10 +90,8 @@ def choose_highlighted(quality: Quality) -> list[str]:
     """
     ordered_names = [name for name, area in compute_areas(quality).items() if area] or list(quality.methods)
     highlighted = [OURS] if OURS in ordered_names else []
-    highlighted += [
-        name for name in quality.methods if ":" in name
-    ]  # whoever measures a method of her own looks for it
-    highlighted += [name for name in ordered_names if get_group(name) == "preset"][:1]
+    highlighted += [name for name in quality.methods if is_own(name)]  # whoever measures her own looks for it
+    highlighted += [name for name in ordered_names if get_group(name) == "preset" and not is_own(name)][:1]
     projects: dict[str, str] = {}
     for name in ordered_names:
         if get_group(name) == "peer" and ":" not in name:

@@ -21,7 +21,7 @@ from tenfold.testing.chats import count_total_tokens, get_counter
 from tenfold.testing.false_facts import ViewSource
 from tenfold.testing.methods import Method, MethodResult, Preset, UnableError, compact_in_rounds
 from tenfold.testing.probes import IndexedView, PlantedRules, Probe, collect_probes, judge, plant_rules
-from tenfold.testing.validity import Gate
+from tenfold.testing.validity import Gate, GateFailure
 from tenfold_yardstick import future_recall
 from tenfold_yardstick.cases import Case
 from tenfold_yardstick.future_recall import (
@@ -34,7 +34,7 @@ from tenfold_yardstick.future_recall import (
     is_over_budget,
     score_result,
 )
-from tenfold_yardstick.gates import GateCounts, check_cuts, find_failures_within
+from tenfold_yardstick.gates import GateCounts, check_cuts, find_failures_within, find_refusal
 from tenfold_yardstick.methods import RealSummaries
 from tenfold_yardstick.own_format import OwnFormatCheck
 from tenfold_yardstick.peers import Peer
@@ -153,25 +153,31 @@ def score_method(prepared_case: PreparedCase, method: Method, size: TargetSize) 
         lost = replace(score_result(recall, MethodResult((), 0, 0.0), facts, None), unable=str(exc)) if facts else None
         return Scores(lost, replace(probed, unable=str(exc), tallies=_count_all_missed(prepared_case)))
     away = prepared_case.found_facts if isinstance(method, Preset) else None
+    failures = find_failures_within(case.past, result.messages, size.budget)
+    recall = replace(recall, refused=find_refusal(failures))
     return Scores(
         score_result(recall, result, facts, away) if facts else None,
-        _score_probes(probed, result, prepared_case, method if size.planted else None),
+        _score_probes(probed, result, failures, prepared_case, method if size.planted else None),
     )
 
 
 def _score_probes(
-    score: ProbeScore, result: MethodResult, prepared_case: PreparedCase, planting_method: Method | None
+    score: ProbeScore,
+    result: MethodResult,
+    failures: Sequence[GateFailure],
+    prepared_case: PreparedCase,
+    planting_method: Method | None,
 ) -> ProbeScore:
     over = is_over_budget(score.method, result.tokens, score.budget)
     view, past = IndexedView(result.messages), prepared_case.case.past
     failed: dict[Gate, int] = {}
-    for each in find_failures_within(past, result.messages, score.budget):
+    for each in failures:
         failed[each.gate] = failed.get(each.gate, 0) + 1
     return replace(
         score,
         tokens=result.tokens,
         tallies=_count_all_missed(prepared_case)
-        if over
+        if over or find_refusal(failures)
         else tuple(count_verdicts(prepared_case.probes, view, len(past))),
         planted=_score_planted_rules(prepared_case.planted_rules, planting_method, score)
         if planting_method is not None
@@ -188,11 +194,13 @@ def _count_all_missed(prepared_case: PreparedCase) -> tuple[ProbeTally, ...]:
 
 
 def _score_planted_rules(planted_rules: PlantedRules, method: Method, score: ProbeScore) -> dict[str, tuple[int, int]]:
-    """Returns what is left of the planted rules, by place. A result over its budget keeps nothing."""
+    """Returns what is left of the planted rules, by place. A result that would not have been sent keeps nothing."""
     view = IndexedView(())
     with suppress(UnableError):
         result = compact_in_rounds(method, planted_rules.messages, budget=score.budget, rounds=score.rounds)
-        view = view if is_over_budget(score.method, result.tokens, score.budget) else IndexedView(result.messages)
+        is_refused = find_refusal(find_failures_within(planted_rules.messages, result.messages, score.budget))
+        if not is_refused and not is_over_budget(score.method, result.tokens, score.budget):
+            view = IndexedView(result.messages)
     return {probe.place: (int(judge(probe, view) == "present"), 1) for probe in planted_rules.probes}
 
 

@@ -115,14 +115,14 @@ def build_headline(quality: Quality) -> Table:
         rows.append(
             (
                 name,
-                f"{compute_method_area(own, get_present):.3f}",
+                _format_area(own, compute_method_area(own, get_present)),
                 _format_interval(compute_area_interval(own, resamples)),
-                f"{average_area(own, get_present):.3f}",
+                _format_area(own, average_area(own, get_present)),
                 *(
-                    f"{compute_method_area(own, count):.3f}" if searches else _BLANK
+                    _format_area(own, compute_method_area(own, count)) if searches else _BLANK
                     for count in (get_within, get_early)
                 ),
-                *(_format_share(pool_share([r for r in found if r.budget == b], get_present)) for b in quality.budgets),
+                *(_format_pooled([r for r in found if r.budget == b]) for b in quality.budgets),
                 f"{average_refetch(found) / _K:.1f}k",
                 f"{sum(r.tokens / r.budget for r in able) / len(able):.0%}",
                 f"{sum(map(is_unsent, found))}/{len(found)}",
@@ -139,7 +139,7 @@ def build_headline(quality: Quality) -> Table:
         *budgets,
         "refetch",
         "of budget",
-        "over, unable",
+        "not sent",
     )
     return Table("Future-use recall", columns, rows, _describe_headline(quality))
 
@@ -151,8 +151,9 @@ def _describe_headline(quality: Quality) -> str:
     note = (
         f"The area is over {area_over[0] / _K:g}k to {area_over[-1] / _K:g}k tokens, of "
         f"{_describe_places(select_area_scores(quality))}. All facts count alike, whichever cut they are of. A result "
-        "above its budget scores 0, and so does none. The interval comes from resampled sessions. A cut counts at a "
-        f"budget below its past's size: {each}; at any size {_describe_places(quality.recall)}."
+        "above its budget scores 0, and so does one that a provider refuses, and none. The interval comes from "
+        f"resampled sessions. A cut counts at a budget below its past's size: {each}; at any size "
+        f"{_describe_places(quality.recall)}."
     )
     if CONTROLS.keys() & set(quality.methods):
         note += _CONTROL_NOTE
@@ -216,11 +217,15 @@ def build_standin_table(quality: Quality) -> Table:
 
 
 def build_file_table(quality: Quality) -> Table:
-    """Returns the area for the sessions of each file: `tenfold` beside the best peer, the best baseline and names."""
+    """Returns the area for the sessions of each file: `tenfold` beside the best peer, the best baseline and controls.
+
+    A method of one's own has a column of its own.
+    """
     scores = {n: own for n, own in group_by_method(select_area_scores(quality)).items() if is_measured(own)}
     areas = {name: compute_file_areas(own, get_present) for name, own in scores.items()}
     groups = {
         OURS: [name for name in areas if name == OURS],
+        **{name: [name] for name in areas if is_own(name)},
         "best other project": [name for name in areas if "/" in name],
         "best baseline": [name for name in areas if name in BASELINES],
         **{name: [name] for name in CONTROLS if name in areas},
@@ -234,6 +239,11 @@ def build_file_table(quality: Quality) -> Table:
         rows.append((file, str(len({session for session, _ in own})), str(sum(own.values())), *cells))
     note = "Over those of the budgets that a past exceeds. Of a group, the method that is best on this file."
     return Table("Future-use recall by file", ("file", "sessions", "facts", *shown), rows, note)
+
+
+def is_own(name: str) -> bool:
+    """Tells whether a method is the user's: a function, or an instance of the settings."""
+    return "/" not in name and name not in {OURS, REAL_SUMMARY, *POLICIES, *BASELINES, *CONTROLS}
 
 
 def _format_best(areas: Mapping[str, float]) -> str:
@@ -351,13 +361,13 @@ def build_rounds_table(quality: Quality) -> Table:
     rows = []
     for name, own in _sort_best_first(probed, PROBED):
         facts = needed.get(name, [])
-        recall = (pool_share([r for r in facts if r.rounds == n], get_present) for n in quality.rounds)
+        recall = ([r for r in facts if r.rounds == n] for n in quality.rounds)
         asked = (
             compute_answered_share([p for p in own if p.rounds == n], kinds)
             for kinds in (PROBED, RULE_KINDS)
             for n in quality.rounds
         )
-        rows.append((name, *(_format_share(share, 2) for share in (*recall, *asked))))
+        rows.append((name, *(_format_pooled(r, 2) for r in recall), *(_format_share(share, 2) for share in asked)))
     columns = (f"{what} {n}x" for what in ("needed", "probes", "rules") for n in quality.rounds)
     note = "At a tenth of the past, after so many compactions: needed facts, typed probes, and the user's rules alone."
     return Table("After several compactions", ("method", *columns), rows, note)
@@ -451,6 +461,15 @@ def _sort_best_first(
 
 def _format_share(value: float | None, digits: int = 3) -> str:
     return _BLANK if value is None else f"{value:.{digits}f}"
+
+
+def _format_pooled(scores: Sequence[RecallScore], digits: int = 3) -> str:
+    """Returns the share of the needed facts together, or a blank where no cut needed any."""
+    return _format_share(pool_share(scores, get_present), digits) if any(r.needed for r in scores) else _BLANK
+
+
+def _format_area(scores: Sequence[RecallScore], area: float) -> str:
+    return _format_share(area) if any(r.needed for r in scores) else _BLANK
 
 
 def _format_interval(interval: Interval | None) -> str:

@@ -34,7 +34,8 @@ class ProbeScore(Struct, frozen=True):
     """One method on one case at one budget after some rounds, judged by everything but future-use recall.
 
     `tenth` means that the budget is a tenth of the past, and `own` that it is the size of the session's real summary.
-    `tallies` are the typed probes by kind and age quarter; all count as missed if the result is `over` its budget.
+    `tallies` are the typed probes by kind and age quarter; all count as missed if the result is `over` its budget, or
+    fails a gate for which a provider refuses it.
     `planted` maps the place of a planted rule to (present, asked). `false` counts identifiers in the view that its
     source never held. `gates` are the gates that failed. `unable` is the reason if there is no result.
     """
@@ -117,8 +118,8 @@ def get_early(score: RecallScore) -> int:
 
 
 def is_unsent(score: RecallScore) -> bool:
-    """Whether there is nothing to send: no result, or one above its budget."""
-    return score.over or bool(score.unable)
+    """Whether there is nothing to send: no result, one above its budget, or one that a provider refuses."""
+    return score.over or bool(score.unable or score.refused)
 
 
 def average_refetch(scores: Sequence[RecallScore]) -> float:

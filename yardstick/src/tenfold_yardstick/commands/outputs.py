@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.source_files import parse_path
 from tenfold.errors import UsageError
 from tenfold.formats.output_file import check_output
+from tenfold_yardstick.csv_tables import render_csv
 from tenfold_yardstick.tables import Table
 
 if TYPE_CHECKING:
@@ -36,7 +35,12 @@ HtmlOption = Annotated[
 ]
 CsvOption = Annotated[
     Path | None,
-    typer.Option("--csv", parser=parse_path, metavar="DIR", help="Write each table into this folder too, as CSV."),
+    typer.Option(
+        "--csv",
+        parser=parse_path,
+        metavar="DIR",
+        help="Write each table into this folder too, as CSV with plain numbers, in the unit that the column names.",
+    ),
 ]
 FiguresOption = Annotated[
     Path | None,
@@ -102,14 +106,6 @@ class Outputs(Struct, frozen=True):
                 write_file(folder / f"{chart.name}.{kind}", data, force=self.force, option="--figures")
         if not charts:
             print_note("no chart was drawn: this measurement has none, or nothing was measured")
-
-
-def render_csv(table: Table) -> bytes:
-    """Renders a table as CSV, with its columns in the first line."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerows([table.columns, *table.rows])
-    return out.getvalue().encode()
 
 
 def fail_if_unable(answers: Iterable[tuple[str, str]]) -> None:
