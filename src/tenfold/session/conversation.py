@@ -430,15 +430,23 @@ class Conversation:
 
     def _count_path(self) -> Counted:
         """Counts the tokens of every message on the path, using the stored counts where there are any."""
-        if not self.view.state.live_blocks:
-            return self.running_total(self.view)
+        return sum(self._count_entries(), NO_TOKENS) if self.view.state.live_blocks else self.running_total(self.view)
+
+    def count_entries(self) -> list[Counted]:
+        """Counts each entry of the path as it was written, with no Block applied. One without a message counts 0."""
+        with self.lock:
+            self.load_counts()
+            return self._count_entries()
+
+    def _count_entries(self) -> list[Counted]:
         length = self.view.length
-        stored = self._read_counts(0, length - 1)
-        if any(n is None for n in stored):
-            entries = enumerate(self.view.path.get_entries(0, length - 1))
-            originals = [build_original(p, m) for p, e in entries if (m := get_message(e)) is not None]
-            return sum(self.token_cache.measure(originals), NO_TOKENS)
-        return sum((n for n in stored if n is not None), NO_TOKENS)
+        sizes = self._read_counts(0, length - 1) if length else []
+        if all(size is not None for size in sizes):
+            return [size for size in sizes if size is not None]
+        entries = enumerate(self.view.path.get_entries(0, length - 1))
+        originals = {at: build_original(at, m) for at, e in entries if (m := get_message(e)) is not None}
+        measured = dict(zip(originals, self.token_cache.measure(list(originals.values())), strict=True))
+        return [measured.get(at, NO_TOKENS) for at in range(length)]
 
     def count_messages(self, view: View) -> int:
         """Counts the messages that a view shows. Counting goes on from the view that was counted last."""

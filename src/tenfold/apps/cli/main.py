@@ -44,6 +44,7 @@ COMMANDS = {
     "diff": _Command("view_commands", "diff", "last"),
     "sessions": _Command("read_commands", "sessions", "--json"),
     "search": _Command("read_commands", "search", "'port 8443' --session last"),
+    "bill": _Command("bill_command", "bill", "--since 7d --by model"),
     "expand": _Command("read_commands", "expand_block", "26 --session last --around 1"),
     "verify": _Command("store_commands", "verify", ""),
     "policies": _Command("read_commands", "policies", "--window 200000"),
@@ -65,6 +66,7 @@ COMMANDS = {
     "mcp": _Command("mcp_commands", "mcp", "--http --port 8788"),
     "chat": _Command("agent_commands", "chat", "--session last"),
     "run": _Command("agent_commands", "run", '--task "Which prices end in .99?"'),
+    "inspect": _Command("inspect_command", "inspect_store", "last"),
     "serve": _Command("gateway_commands", "serve", "--upstream http://localhost:8000/v1 --window 128000"),
     "wrap": _Command("gateway_commands", "wrap", "--window 128000 codex exec 'mend the failing test'", takes_rest=True),
 }

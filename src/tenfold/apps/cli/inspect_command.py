@@ -1,0 +1,58 @@
+"""`tenfold inspect`: serves the pages over the store until it is stopped."""
+
+from __future__ import annotations
+
+import webbrowser
+from typing import Annotated
+from urllib.parse import quote
+
+import typer
+
+from tenfold.apps.cli.console import print_note, show
+from tenfold.apps.cli.store_access import NamespaceOption, StoreOption, open_cli_store, open_session
+from tenfold.config.settings import load_settings
+from tenfold.errors import UsageError
+from tenfold.session import Session
+from tenfold.store.base import SessionRow, Store
+from tenfold.store.lookup import find_session
+
+
+def inspect_store(
+    session: Annotated[
+        str,
+        typer.Argument(metavar="[SESSION]", help="The session to open first: its id, or `last`. Default: the list."),
+    ] = "",
+    *,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on. One that others can reach asks each visitor for a key.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port, 0 for a free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in your browser.")] = True,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+) -> None:
+    """Opens a page in your browser that shows every session of the store: what the model sees, and what to do about it.
+
+    The address works once and on this machine only. Stop it with Ctrl-C.
+    """
+    try:
+        from tenfold.apps.inspector.server import run_inspector  # noqa: PLC0415 - an optional extra
+    except ImportError as exc:
+        raise UsageError(f"the pages need {exc.name}: pip install 'tenfold[inspect]'") from exc
+    config = load_settings()
+
+    def open_row(store: Store, row: SessionRow, *, namespace: str, head: str, policy: str = "") -> Session:
+        return open_session(store, row, namespace=namespace, config=config, policy=policy, head=head)
+
+    with open_cli_store(store) as place:
+        first = find_session(place, session, namespace=namespace).info.id if session else ""
+        target = f"/session?id={quote(first, safe='')}" if first else "/"
+
+        def announce(url: str, token: str) -> None:
+            address = f"{url}/?token={token}&next={quote(target, safe='')}" if token else url
+            show(f"inspector: {address}")
+            print_note("it opens once; stop with Ctrl-C" if token else "a visitor signs in with a key of the store")
+            if browser and token:
+                webbrowser.open(address)
+
+        run_inspector(place, open_row, namespace=namespace, host=host, port=port, announce=announce)

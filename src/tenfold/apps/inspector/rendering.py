@@ -1,0 +1,64 @@
+"""Renders the templates of the pages. Every value is text until a template says otherwise."""
+
+from __future__ import annotations
+
+from functools import cache
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from tenfold import __version__
+from tenfold.apps.inspector import session_pages as pages
+from tenfold.store.ids import get_current_time
+
+
+def render(template: str, **values: object) -> str:
+    """Renders a template."""
+    return _load_environment().get_template(template).render(**values)
+
+
+def respond(template: str, code: int = 200, **values: object) -> Response:
+    """Renders a template as the answer of a request."""
+    return HTMLResponse(render(template, **values), code)
+
+
+def build_address(path: str, **fields: object) -> str:
+    """Builds an address within the pages, with fields that are empty left out."""
+    given = {name: value for name, value in fields.items() if value not in ("", None)}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def go_to(address: str) -> Response:
+    """Answers a form by another page: a browser loads it, and so does a form that a script has sent."""
+    return RedirectResponse(address, 303, headers={"HX-Redirect": address})
+
+
+@cache
+def _load_environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("tenfold.apps.inspector"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = lambda value: f"{value:,}"
+    environment.filters["share"] = lambda value: f"{value:.1%}"
+    environment.filters["clean"] = pages.escape_unseen
+    environment.filters["line"] = pages.flatten
+    environment.filters["age"] = describe_age
+    environment.globals["address"] = build_address
+    environment.globals["version"] = __version__
+    return environment
+
+
+def describe_age(time: int | None) -> str:
+    """Says how long ago a time was, in microseconds UTC. "" if nobody knows it."""
+    if time is None:
+        return ""
+    seconds = max(0, (get_current_time() - time) // 1_000_000)
+    for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size:,} {name} ago"
+    return "just now"

@@ -1,0 +1,195 @@
+"""Every page of the inspector by its address. Each function reads what its page shows and renders the template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from tenfold.apps.chat.session_tree import build_rows
+from tenfold.apps.inspector import session_pages as pages
+from tenfold.apps.inspector.rendering import build_address, go_to, respond
+from tenfold.apps.inspector.visits import OpenSession, Page, Visit
+from tenfold.store.base import SessionRow
+
+LISTED = 100
+"""Sessions on one page of the list."""
+SEARCH_HITS = 30
+
+
+def show_sessions(visit: Visit) -> Response:
+    """The list of sessions, newest first, with those that a few words name."""
+    words, first = visit.get("words"), visit.get_number("from")
+    rows = [row for row in visit.store.list_sessions(visit.namespace) if _matches(row, words)]
+    more = first + LISTED if first + LISTED < len(rows) else None
+    return respond(
+        "sessions.html", visit=visit, words=words, rows=rows[first : first + LISTED], count=len(rows), more=more
+    )
+
+
+def _matches(row: SessionRow, words: str) -> bool:
+    info = row.info
+    text = f"{info.id} {info.title} {info.file} {info.model} {info.format}".casefold()
+    return all(word in text for word in words.casefold().split())
+
+
+def show_size(visit: Visit) -> Response:
+    """The size of one session in the list, which is read when its line is scrolled into view."""
+    opened = visit.open()
+    with opened.lock:
+        return respond("size.html", timeline=opened.draw())
+
+
+def _respond(visit: Visit, opened: OpenSession, template: str, tab: str, **values: Any) -> Response:  # noqa: ANN401
+    """Renders a page about a session, with its heading and its bars."""
+    place = opened.session.address
+    heads = visit.store.read_heads(place.namespace, place.session)
+    return respond(
+        template,
+        visit=visit,
+        opened=opened,
+        info=opened.row.info,
+        session=opened.session,
+        timeline=opened.draw(),
+        heads=sorted(heads),
+        head=place.head,
+        tab=tab,
+        link=lambda path, **fields: build_address(path, id=place.session, head=place.head, **fields),
+        **values,
+    )
+
+
+def show_messages(visit: Visit) -> Response:
+    """All entries of a session: the first and the newest piece, and between them what is read when it is seen."""
+    opened = visit.open()
+    with opened.lock:
+        measured = opened.measure()
+        visit.note("read", opened.session.address.session)
+        length = measured.view.length
+        at = visit.get_number("at", -1)
+        selected = pages.read_message(measured, at) if at >= 0 else None
+        loaded = max(at, 0) // pages.ROWS * pages.ROWS
+        pieces = [(first, first == loaded) for first in range(0, length, pages.ROWS)]
+        rows = pages.read_rows(measured, loaded)
+        found = {"pieces": pieces, "rows": rows, "selected": selected, "at": at, "size": pages.ROWS}
+        return _respond(visit, opened, "messages.html", "messages", **found)
+
+
+def show_rows(visit: Visit) -> Response:
+    """A piece of the list of entries."""
+    opened = visit.open()
+    with opened.lock:
+        rows = pages.read_rows(opened.measure(), visit.get_number("from"))
+        return respond("rows.html", rows=rows, opened=opened, at=-1)
+
+
+def show_message(visit: Visit) -> Response:
+    """One message, whole, with what the model sees in its place."""
+    opened = visit.open()
+    with opened.lock:
+        message = pages.read_message(opened.measure(), visit.get_number("at"), is_whole=visit.get("whole") == "yes")
+        return respond("message.html", message=message, opened=opened, visit=visit)
+
+
+def show_seen(visit: Visit) -> Response:
+    """What the model sees beside what there is."""
+    opened = visit.open()
+    with opened.lock:
+        return _respond(visit, opened, "seen.html", "seen", compared=pages.compare_view(opened.measure()))
+
+
+def show_blocks(visit: Visit) -> Response:
+    """The tree of Blocks, and that of the branches."""
+    opened = visit.open()
+    with opened.lock:
+        nodes = pages.list_block_nodes(opened.session)
+        return _respond(visit, opened, "blocks.html", "blocks", nodes=nodes)
+
+
+def show_branches(visit: Visit) -> Response:
+    """The tree of branches: the user's messages, the forks, and where each branch ends. It reads the whole log."""
+    opened = visit.open()
+    with opened.lock:
+        return respond("branches.html", rows=build_rows(opened.session), opened=opened)
+
+
+def show_inner_blocks(visit: Visit) -> Response:
+    """What lies directly under one replacement of a Block."""
+    opened = visit.open()
+    with opened.lock:
+        block, index = visit.get("block"), visit.get_number("index")
+        nodes = pages.list_block_nodes(opened.session, block, index)
+        originals = pages.list_covered_rows(opened.measure(), block, index)
+        return respond("inner_blocks.html", opened=opened, nodes=nodes, rows=originals, at=-1)
+
+
+def show_facts(visit: Visit) -> Response:
+    """The facts of a session, each with a link to the message that it comes from."""
+    opened = visit.open()
+    with opened.lock:
+        facts = opened.session.conversation.collect_facts()
+        groups: dict[str, list[object]] = {}
+        for fact in reversed(facts):
+            groups.setdefault(fact.kind.replace("_", " "), []).append(fact)
+        return _respond(visit, opened, "facts.html", "facts", groups=groups)
+
+
+def show_instructions(visit: Visit) -> Response:
+    """What the user asked for, with forms to add a rule and to drop one."""
+    opened = visit.open()
+    with opened.lock:
+        instructions = opened.session.read_instructions()
+        return _respond(visit, opened, "instructions.html", "instructions", instructions=instructions[::-1])
+
+
+def add_rule(visit: Visit) -> Response:
+    """Adds a rule of the user's."""
+    visit.require_write("add a rule")
+    opened = visit.open()
+    with opened.lock:
+        opened.session.add_rule(visit.get("text"))
+        visit.note("rule added", opened.session.address.session)
+    return _go_to_tab(opened, "/session/instructions")
+
+
+def drop_rule(visit: Visit) -> Response:
+    """Drops a rule of the user's."""
+    visit.require_write("drop a rule")
+    opened = visit.open()
+    with opened.lock:
+        opened.session.drop_rule(visit.get("text"))
+        visit.note("rule dropped", opened.session.address.session)
+    return _go_to_tab(opened, "/session/instructions")
+
+
+def _go_to_tab(opened: OpenSession, path: str) -> Response:
+    place = opened.session.address
+    return go_to(build_address(path, id=place.session, head=place.head))
+
+
+def search_session(visit: Visit) -> Response:
+    """The messages that contain some words, with the words marked."""
+    opened, words = visit.open(), visit.get("words")
+    with opened.lock:
+        hits = opened.session.search(words, limit=SEARCH_HITS) if words.strip() else []
+        marked = [(hit, pages.mark_words(pages.escape_unseen(hit.snippet), words)) for hit in hits]
+        return _respond(visit, opened, "search.html", "search", words=words, hits=marked)
+
+
+PAGES: tuple[tuple[str, str, Page], ...] = (
+    ("/", "GET", show_sessions),
+    ("/size", "GET", show_size),
+    ("/session", "GET", show_messages),
+    ("/session/rows", "GET", show_rows),
+    ("/session/message", "GET", show_message),
+    ("/session/seen", "GET", show_seen),
+    ("/session/blocks", "GET", show_blocks),
+    ("/session/branches", "GET", show_branches),
+    ("/session/blocks/inner", "GET", show_inner_blocks),
+    ("/session/facts", "GET", show_facts),
+    ("/session/instructions", "GET", show_instructions),
+    ("/session/instructions/add", "POST", add_rule),
+    ("/session/instructions/drop", "POST", drop_rule),
+    ("/session/search", "GET", search_session),
+)
+"""The address, the method and the function of every page."""

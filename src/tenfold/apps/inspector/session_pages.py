@@ -1,0 +1,353 @@
+"""What the pages about one session show: its messages in pieces, what the model sees of them, its Blocks and branches.
+
+Each function reads what its page needs and returns values for the template. Texts are exact but for what could act on
+the screen: control characters and marks that change the direction of text are shown as escapes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from tenfold.apps.inspector.timeline import Measured, Seen
+from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Run, Substitute
+from tenfold.core.record.entry import Attempt, Entry, Retraction, get_kind, get_message
+from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.view.fold import View
+from tenfold.errors import NotFoundError
+from tenfold.recall.expand import excerpt_message
+from tenfold.session import Session
+
+ROWS = 200
+"""Entries in one piece of the list, which a browser asks for when it is scrolled into view."""
+EXCERPT = 300
+"""Characters of a message in a list."""
+MOST_CHARACTERS = 50_000
+"""Characters of a message that are sent at once. The rest follows on request."""
+MOST_LINES = 4_000
+"""Lines of two texts that are compared line by line, at most: above that both are shown as they are."""
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
+)
+
+
+class Row(Struct, frozen=True):
+    """One entry in the list of a session: its position, whose it is, whether the model sees it, and its beginning."""
+
+    position: int
+    id: str
+    who: str
+    seen: Seen | Literal[""]
+    is_pinned: bool
+    tokens: int
+    text: str
+
+
+class ShownPart(Struct, frozen=True):
+    """One part of a message: what kind it is, and its text as it is shown. `rest` characters were left out."""
+
+    kind: str
+    title: str
+    text: str
+    rest: int = 0
+
+
+class ShownMessage(Struct, frozen=True):
+    """A whole message: who wrote it, where it stands, its parts, and what the model sees in its place."""
+
+    row: Row
+    parts: tuple[ShownPart, ...]
+    instead: tuple[ShownPart, ...] = ()
+    time: int | None = None
+
+
+class DiffLine(Struct, frozen=True):
+    """One line of a comparison: of both texts (" "), of the old one alone ("-"), or of the new one alone ("+")."""
+
+    sign: Literal[" ", "-", "+"]
+    text: str
+
+
+class Comparison(Struct, frozen=True):
+    """A range of positions: what there is, and what the model sees of it.
+
+    `kind` says whether it is unchanged, shortened (`lines` compares the texts), replaced by `shown`, or hidden.
+    """
+
+    first: int
+    last: int
+    kind: Literal["unchanged", "shortened", "replaced", "hidden"]
+    messages: int
+    tokens_before: int
+    tokens_after: int
+    block: str = ""
+    reason: str = ""
+    shown: tuple[ShownPart, ...] = ()
+    lines: tuple[DiffLine, ...] = ()
+
+
+class BlockNode(Struct, frozen=True):
+    """One replacement in the tree of Blocks: what it shows, and how many replacements and messages lie under it."""
+
+    block: str
+    index: int
+    position: int
+    first: int
+    last: int
+    level: int
+    kind: str
+    reason: str
+    tokens: int
+    shown: tuple[ShownPart, ...]
+    inner: int
+    originals: int
+
+
+def escape_unseen(text: str) -> str:
+    """Shows characters that could act on the screen, or be invisible, as escapes with their numbers."""
+    flat = text.replace("\r\n", "\n")
+    return _UNSEEN.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", flat) if _UNSEEN.search(flat) else flat
+
+
+def flatten(text: str, width: int = EXCERPT) -> str:
+    """Returns the beginning of a text on one line."""
+    line = " ".join(escape_unseen(text[: 4 * width]).split())
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def read_rows(measured: Measured, first: int, count: int = ROWS) -> list[Row]:
+    """Reads a piece of the list of entries, from a position on. It costs O(count)."""
+    path, view, states, sizes = measured.view.path, measured.view, measured.states, measured.sizes
+    last = min(first + count, path.length) - 1
+    if last < first:
+        return []
+    entries = path.get_entries(first, last)
+    return [
+        _build_row(at, entry, states[at], sizes[at], is_pinned=at in view.state.pins)
+        for at, entry in enumerate(entries, first)
+    ]
+
+
+def _build_row(position: int, entry: Entry, seen: Seen, tokens: int, *, is_pinned: bool) -> Row:
+    message = get_message(entry)
+    if message is None:
+        return Row(position, entry.id, get_kind(entry), "", is_pinned, 0, flatten(_describe_entry(entry)))
+    return Row(position, entry.id, name_writer(message), seen, is_pinned, tokens, flatten(excerpt_message(message)))
+
+
+def _describe_entry(entry: Entry) -> str:
+    match entry:
+        case Block():
+            before, after = entry.sizes
+            return f"compaction by {entry.policy}: {before:,} to {after:,} tokens. {entry.reason}"
+        case Attempt():
+            return f"no compaction ({entry.status}): {entry.reason}"
+        case Retraction():
+            return f"a compaction was undone: {entry.block}"
+        case _:
+            return ""
+
+
+def name_writer(message: Message) -> str:
+    """Returns whose message it is: its role, and its origin where that is not the usual one."""
+    usual = {"user": "human", "assistant": "model", "tool": "tool", "system": "harness"}
+    return message.role if usual[message.role] == message.origin else f"{message.role} ({message.origin})"
+
+
+def read_message(measured: Measured, position: int, *, is_whole: bool = False) -> ShownMessage:
+    """Reads the message at a position, and what the model sees in its place.
+
+    Long parts are cut unless the `is_whole` text is asked for. Raises `NotFoundError` if there is no such entry.
+    """
+    path, view = measured.view.path, measured.view
+    if not 0 <= position < path.length:
+        raise NotFoundError(f"no entry number {position}: this session has {path.length:,}, numbered from 0")
+    entry = path.get_entry(position)
+    seen, tokens = measured.states[position], measured.sizes[position]
+    row = _build_row(position, entry, seen, tokens, is_pinned=position in view.state.pins)
+    message, limit = get_message(entry), None if is_whole else MOST_CHARACTERS
+    parts = show_parts(message, limit) if message is not None else _show_entry(entry, limit)
+    instead = [
+        part
+        for each in view.get_visible_messages()
+        if each.original_position == position and not each.is_original
+        for part in show_parts(each.message, limit)
+    ]
+    return ShownMessage(row, parts, tuple(instead), getattr(entry, "time", None))
+
+
+def _show_entry(entry: Entry, limit: int | None) -> tuple[ShownPart, ...]:
+    if isinstance(entry, Block):
+        shown = (
+            item.message for each in entry.replacements for item in each.shown_items if isinstance(item, Substitute)
+        )
+        return tuple(part for message in shown for part in show_parts(message, limit))
+    return (_cut(get_kind(entry), "", _describe_entry(entry), limit),)
+
+
+def show_parts(message: Message, limit: int | None = MOST_CHARACTERS) -> tuple[ShownPart, ...]:
+    """Returns the parts of a message as they are shown, each of `limit` characters at most."""
+    return tuple(shown for part in message.parts for shown in _show_part(part, limit))
+
+
+def _show_part(part: Part, limit: int | None) -> Iterator[ShownPart]:
+    match part:
+        case Text():
+            yield _cut("text", "", part.text, limit)
+        case Thinking():
+            yield _cut("thinking", "thinking", part.text, limit)
+        case ToolCall():
+            yield _cut("call", f"calls {flatten(part.name, 80)}", part.arguments, limit)
+        case ToolResult():
+            title = "result, failed" if part.is_error else "result"
+            for inner in part.content:
+                for shown in _show_part(inner, limit):
+                    yield ShownPart("failed" if part.is_error else "result", title, shown.text, shown.rest)
+        case Image():
+            yield _cut("media", "image", part.media_type or part.url, 200)
+        case Document():
+            yield _cut("media", flatten(f"document {part.name or part.media_type or part.url}", 200), part.text, limit)
+        case OpaquePart():
+            yield _cut("media", flatten(part.kind, 80), f"{len(part.raw):,} bytes that only the provider reads", limit)
+
+
+def _cut(kind: str, title: str, text: str, limit: int | None) -> ShownPart:
+    kept = text if limit is None else text[:limit]
+    return ShownPart(kind, title, escape_unseen(kept), len(text) - len(kept))
+
+
+def compare_view(measured: Measured) -> list[Comparison]:
+    """Compares what there is with what the model sees of it: one range after the other, in the order of the log."""
+    view, sizes = measured.view, measured.sizes
+    compared: list[Comparison] = []
+    for ref in view.range_refs:
+        before = sum(sizes[ref.first : ref.last + 1])
+        if isinstance(ref, Run):
+            messages = sum(size > 0 for size in sizes[ref.first : ref.last + 1])
+            if messages:
+                compared.append(Comparison(ref.first, ref.last, "unchanged", messages, before, before))
+        else:
+            compared.append(_compare_part(measured, ref, before))
+    return compared
+
+
+def _compare_part(of: Measured, ref: BlockPart, before: int) -> Comparison:
+    view, sizes, replacement = of.view, of.sizes, of.view.get_replacement(ref)
+    block = view.path.get_block(ref.block)
+    items = replacement.shown_items
+    kept = sum(sizes[item.position] for item in items if isinstance(item, KeptOriginal))
+    substitutes = [item for item in items if isinstance(item, Substitute)]
+    shown_sizes = of.session.conversation.get_message_sizes()
+    written = sum(
+        shown_sizes.get((ref.block, ref.index, number), 0)
+        for number, item in enumerate(items)
+        if isinstance(item, Substitute)
+    )
+    messages = sum(size > 0 for size in sizes[ref.first : ref.last + 1])
+    lines: tuple[DiffLine, ...] = ()
+    if not substitutes:
+        kind: Literal["unchanged", "shortened", "replaced", "hidden"] = "unchanged" if kept else "hidden"
+    elif all(item.original_position is not None for item in substitutes):
+        kind, lines = "shortened", tuple(_compare_substitutes(view, substitutes))
+    else:
+        kind = "replaced"
+    shown = tuple(part for item in substitutes for part in show_parts(item.message)) if not lines else ()
+    return Comparison(
+        ref.first, ref.last, kind, messages, before, kept + written, block.id, replacement.reason, shown, lines
+    )
+
+
+def _compare_substitutes(view: View, substitutes: Sequence[Substitute]) -> Iterator[DiffLine]:
+    for item in substitutes:
+        assert item.original_position is not None
+        message = get_message(view.path.get_entry(item.original_position))
+        old = _render_lines(message) if message is not None else []
+        yield from compare_lines(old, _render_lines(item.message))
+
+
+def _render_lines(message: Message) -> list[str]:
+    return "\n".join(part.text for part in show_parts(message)).splitlines()
+
+
+def compare_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
+    """Compares two texts line by line. What is the same for long is left out but for three lines at each end."""
+    if len(old) + len(new) > MOST_LINES:
+        yield from (DiffLine("-", line) for line in old[:MOST_LINES])
+        yield from (DiffLine("+", line) for line in new[:MOST_LINES])
+        return
+    for tag, first, last, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            same = old[first:last]
+            cut = len(same) > 8
+            yield from (DiffLine(" ", line) for line in (same[:3] if cut else same))
+            if cut:
+                yield DiffLine(" ", f"… {len(same) - 6:,} lines are the same …")
+                yield from (DiffLine(" ", line) for line in same[-3:])
+        else:
+            yield from (DiffLine("-", line) for line in old[first:last])
+            yield from (DiffLine("+", line) for line in new[start:end])
+
+
+def list_block_nodes(session: Session, block: str = "", index: int = -1) -> list[BlockNode]:
+    """Lists the replacements in view; or, for one of them, those that lie directly under it."""
+    refs = session.view.range_refs if not block else _find_covered(session, block, index)
+    return [_build_node(session, ref) for ref in refs if isinstance(ref, BlockPart)]
+
+
+def list_covered_rows(measured: Measured, block: str, index: int) -> list[Row]:
+    """Lists the entries that one replacement covers directly, at most `ROWS` of them."""
+    rows: list[Row] = []
+    for ref in _find_covered(measured.session, block, index):
+        if isinstance(ref, Run) and len(rows) < ROWS:
+            rows += read_rows(measured, ref.first, min(ref.last - ref.first + 1, ROWS - len(rows)))
+    return rows
+
+
+def _find_covered(session: Session, block: str, index: int) -> list[RangeRef]:
+    located = session.address.store.locate(session.address.namespace, block)
+    entry = located.entry
+    if located.session != session.address.session or not isinstance(entry, Block):
+        raise NotFoundError(f"no Block {block} in this session")
+    if not 0 <= index < len(entry.replacements):
+        raise NotFoundError(f"Block {block} has {len(entry.replacements)} replacements, numbered from 0")
+    covered = entry.replacements[index].covered_ranges
+    return [
+        BlockPart(located.position, ref.index, ref.first, ref.last)
+        if isinstance(ref, BlockPart) and ref.block == OWN_BLOCK
+        else ref
+        for ref in covered
+    ]
+
+
+def mark_words(text: str, words: str) -> list[tuple[str, bool]]:
+    """Splits a text into pieces, each with whether it is one of the words that were searched for."""
+    wanted = sorted({re.escape(word) for word in re.findall(r"[^\W_]+", words)}, key=len, reverse=True)
+    if not wanted:
+        return [(text, False)]
+    pieces = re.split(f"({'|'.join(wanted)})", text, flags=re.IGNORECASE)
+    return [(piece, number % 2 == 1) for number, piece in enumerate(pieces) if piece]
+
+
+def _build_node(session: Session, ref: BlockPart) -> BlockNode:
+    block = session.view.path.get_block(ref.block)
+    replacement = block.replacements[ref.index]
+    covered = replacement.covered_ranges
+    shown = [item for item in replacement.shown_items if isinstance(item, Substitute)]
+    return BlockNode(
+        block.id,
+        ref.index,
+        ref.block,
+        ref.first,
+        ref.last,
+        replacement.level,
+        replacement.kind,
+        replacement.reason,
+        sum(replacement.sizes),
+        tuple(part for item in shown for part in show_parts(item.message)),
+        sum(isinstance(each, BlockPart) for each in covered),
+        sum(each.last - each.first + 1 for each in covered if isinstance(each, Run)),
+    )

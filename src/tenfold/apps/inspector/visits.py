@@ -1,0 +1,133 @@
+"""A request for a page, and the sessions that are held open so that a piece of a long list needs no new fold."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from starlette.responses import Response
+
+from tenfold.apps.inspector.timeline import Measured, Timeline, build_timeline, measure_session
+from tenfold.apps.keyring import Access, Keyring, note_access
+from tenfold.errors import UsageError
+from tenfold.session import Session
+from tenfold.store.base import SessionRow, Store
+from tenfold.store.lookup import find_session, list_heads
+
+MOST_OPEN = 64
+"""Sessions that are held open, so that a piece of a long list needs no new fold."""
+
+
+class SessionOpener(Protocol):
+    """Opens a session of the store with the policy and the models of the settings."""
+
+    def __call__(self, store: Store, row: SessionRow, *, namespace: str, head: str, policy: str = "") -> Session:
+        """Opens a head of the session in this row, with the named policy of the settings, or the usual one."""
+        ...
+
+
+class OpenSession:
+    """A session that is held open, with what is known of its entries. `lock` is held while a request uses it."""
+
+    def __init__(self, session: Session, row: SessionRow) -> None:
+        self.session, self.row, self.lock = session, row, threading.Lock()
+        self._measured: Measured | None = None
+        self._timeline: tuple[Measured, Timeline] | None = None
+
+    def measure(self) -> Measured:
+        """Reads what others have appended, and returns the session with the sizes of its entries."""
+        self.session.conversation.catch_up()
+        if self._measured is None or self._measured.view is not self.session.view:
+            self._measured = measure_session(self.session)
+        return self._measured
+
+    def draw(self) -> Timeline:
+        """Returns the bars of the session as it is now."""
+        measured = self.measure()
+        if self._timeline is None or self._timeline[0] is not measured:
+            self._timeline = measured, build_timeline(measured)
+        return self._timeline[1]
+
+
+class OpenSessions:
+    """The sessions of a store that were looked at last, each held open."""
+
+    def __init__(self, store: Store, opener: SessionOpener, keyring: Keyring | None) -> None:
+        self.store, self.opener, self.keyring = store, opener, keyring
+        self._open: OrderedDict[tuple[str, str, str], OpenSession] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, namespace: str, session: str, head: str = "") -> OpenSession:
+        """Returns a session that is held open, or opens it. Raises `NotFoundError` if there is none of that id."""
+        if self.store.read_info(namespace, session) is None:
+            session = find_session(self.store, session, namespace=namespace).info.id
+        head = head or list_heads(self.store, session, namespace=namespace)[0]
+        key = namespace, session, head
+        with self._lock:
+            if key not in self._open:
+                row = find_session(self.store, session, namespace=namespace)
+                opened = self.opener(self.store, row, namespace=namespace, head=head)
+                self._open[key] = OpenSession(opened, row)
+            self._open.move_to_end(key)
+            while len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+            return self._open[key]
+
+    def forget(self, namespace: str, session: str) -> None:
+        """Closes a session that was purged."""
+        with self._lock:
+            for key in [key for key in self._open if key[:2] == (namespace, session)]:
+                del self._open[key]
+
+
+class Visit:
+    """One request for a page: who asks, with which fields, and the session that it names, if it names one."""
+
+    def __init__(
+        self, sessions: OpenSessions, access: Access, query: Mapping[str, str], form: Mapping[str, str]
+    ) -> None:
+        self.sessions, self.access, self.query, self.form = sessions, access, query, form
+
+    @property
+    def store(self) -> Store:
+        """The store whose sessions are shown."""
+        return self.sessions.store
+
+    @property
+    def namespace(self) -> str:
+        """The tenant whose sessions this visitor sees."""
+        return self.access.namespace
+
+    def get(self, name: str, default: str = "") -> str:
+        """Returns a field of the form, or else of the address."""
+        return self.form.get(name, self.query.get(name, default))
+
+    def get_number(self, name: str, default: int = 0) -> int:
+        """Returns a field as a whole number. Raises `UsageError` for anything else."""
+        text = self.get(name, str(default)).replace(",", "").strip()
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(f"{name} is {text[:40]!r}: it is a whole number") from None
+
+    def open(self) -> OpenSession:
+        """Opens the session that the request names. Raises `NotFoundError` if there is none of that id."""
+        return self.sessions.open(self.namespace, self.get("id"), self.get("head"))
+
+    def require_write(self, action: str) -> None:
+        """Raises `UsageError` if this visitor may only read."""
+        if self.access.is_read_only:
+            raise UsageError(f"your key may only read: sign in with another to {action}")
+
+    def note(self, action: str, target: str) -> None:
+        """Notes in the store's record what was done, where the store keeps one."""
+        if self.sessions.keyring is not None:
+            self.sessions.keyring.note(self.access, "inspector", action, target)
+        else:
+            note_access(self.store, self.namespace, action, target, source="inspector")
+
+
+Page = Callable[[Visit], Response]
+"""Answers a visit. It runs in a thread, and may raise any `TenfoldError`, which becomes a page that says so."""
