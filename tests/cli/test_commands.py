@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path as LogPath
 from tenfold.core.view.rules import validate
 from tenfold.formats import ParsedSession, read_file
-from tests.cli.conftest import EXAMPLES, Cli
+from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
+from tenfold.store.sqlite.store import SqliteStore
+from tests.cli.conftest import EXAMPLES, Cli, write_messages
 
 IN_VIEW_NO_MORE = "lineterminator"
 
@@ -325,3 +328,28 @@ def test_ids_that_name_several_ask_for_more(tenfold: Cli, pi: Path, chat: Path) 
     ran = tenfold("show", "0")
     assert ran.code == 2
     assert "2 sessions have an id that begins with '0'" in ran.err
+
+
+def test_a_whole_id_is_purged_though_another_begins_with_it(tenfold: Cli) -> None:
+    with closing(SqliteStore(tenfold.store)) as store:
+        for id_ in ("support-4", "support-42"):
+            store.create(DEFAULT_NAMESPACE, SessionInfo(id_))
+    assert "2 sessions" in tenfold("purge", "support", "--yes").err
+    tenfold.run_ok("purge", "support-4", "--yes")
+    assert [row["session"] for row in tenfold.run_ok("sessions", "--json").objects] == ["support-42"]
+
+
+def test_an_unknown_id_says_what_to_do_next(
+    tenfold: Cli, stored: str, pi: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    entry = tenfold.run_json("show", stored)["timeline"][0]["id"]
+    assert f"`tenfold expand {entry}` prints it" in tenfold("show", entry).err
+    file = write_messages(tmp_path / "new.json", [{"role": "user", "content": "hello"}])
+    assert f"`tenfold import {file}` stores it" in tenfold("diff", str(file)).err
+    place = tmp_path / ".pi" / "agent" / "sessions" / "--srv--"
+    place.mkdir(parents=True)
+    client_id = json.loads(pi.read_text("utf-8").splitlines()[0])["id"]
+    (place / "2026-01-01_x.jsonl").write_text(pi.read_text("utf-8").replace(client_id, "0c0ffee0-1111"), "utf-8")
+    assert "`tenfold import 0c0ffee0-1111` stores it" in tenfold("show", "0c0ffee0").err
+    assert tenfold("show", "0c0ffee0").code == 2

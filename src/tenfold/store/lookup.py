@@ -2,34 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
 
 from tenfold.core.record.block import Block, Substitute
 from tenfold.core.record.entry import BranchSummary
 from tenfold.core.record.message import Message, get_text
+from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.core.wire.marks import find_summary_mark
 from tenfold.errors import NotFoundError
-from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, SessionRow, Store
+from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, SessionInfo, SessionRow, Store
 
 LAST = "last"
 """Stands for the newest session."""
+_MOST_CANDIDATES = 8
+"""Sessions that an error lists."""
+_TITLE_LENGTH = 60
 
 
-def find_session(store: Store, beginning: str, *, namespace: str = DEFAULT_NAMESPACE) -> SessionRow:
-    """Finds the session whose id begins with `beginning`, or the newest for "last".
+def find_session(store: Store, name: str, *, namespace: str = DEFAULT_NAMESPACE) -> SessionRow:
+    """Finds the session that a person names: "last" is the newest, else an id, the beginning of one, or a name.
 
-    Raises `NotFoundError` if none or several match, or if it is "", with a hint where to look.
+    A whole id comes before those that begin with it, and ids come before names: see `match_names`. Raises
+    `NotFoundError` if none is meant, with a hint where to look, or several are, which it lists.
     """
     rows = store.list_sessions(namespace)
-    matches = rows[:1] if beginning == LAST else [r for r in rows if beginning and r.info.id.startswith(beginning)]
+    by_id = rows[:1] if name == LAST else match_ids(rows, name)
+    matches = by_id or match_names(rows, name)
     if len(matches) == 1:
         return matches[0]
     if not rows:
         raise NotFoundError("the store holds no session yet; `tenfold compact FILE` brings one in")
-    what = "no session has" if not matches else f"{len(matches)} sessions have"
+    if not matches:
+        raise NotFoundError(
+            f"no session has an id that begins with {name!r}, or that name; `tenfold sessions` lists them, `last` is "
+            "the newest"
+        )
     raise NotFoundError(
-        f"{what} an id that begins with {beginning!r}; `tenfold sessions` lists them, `last` is the newest"
+        _list_candidates(matches, f"have an id that begins with {name!r}" if by_id else f"are called {name!r}")
     )
+
+
+def match_ids(rows: Sequence[SessionRow], beginning: str) -> list[SessionRow]:
+    """Returns the session with exactly this id, else those whose id begins so."""
+    exact = [row for row in rows if row.info.id == beginning]
+    return exact or [row for row in rows if beginning and row.info.id.startswith(beginning)]
+
+
+def match_names(rows: Sequence[SessionRow], name: str) -> list[SessionRow]:
+    """Returns the sessions of this title or file (its path, or its name alone), else those whose id there begins so."""
+    by_name = [row for row in rows if name and name in (row.info.title, row.info.file, PurePath(row.info.file).name)]
+    return by_name or [row for row in rows if name and row.info.source_id.startswith(name)]
+
+
+def describe_session(info: SessionInfo) -> str:
+    """Describes what a session is for a person, on one line: its title, and the file that it was read from."""
+    title, file = to_one_line(info.title, _TITLE_LENGTH), to_one_line(PurePath(info.file).name, _TITLE_LENGTH)
+    return f"{title} ({file})" if title and file else title or file
+
+
+def _list_candidates(matches: Sequence[SessionRow], what: str) -> str:
+    lines = [f"  {row.info.id}  {describe_session(row.info)}".rstrip() for row in matches[:_MOST_CANDIDATES]]
+    left_out = len(matches) - len(lines)
+    lines += [f"  ... and {left_out:,} more, which `tenfold sessions` lists"] if left_out else []
+    return "\n".join((f"{len(matches):,} sessions {what}; name one of them:", *lines))
 
 
 def list_heads(store: Store, session: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[str]:

@@ -15,6 +15,7 @@ from tenfold.apps.cli.store_access import (
     SessionArgument,
     StoreOption,
     find_location,
+    find_stored_session,
     open_cli_store,
     open_session,
     purge_jobs,
@@ -28,7 +29,7 @@ from tenfold.errors import NotFoundError, UsageError
 from tenfold.session import Session
 from tenfold.store.base import LocatedEntry, Store
 from tenfold.store.ids import get_current_time
-from tenfold.store.lookup import LAST, find_session, list_heads
+from tenfold.store.lookup import LAST, list_heads, match_ids
 
 EntryArgument = Annotated[
     str,
@@ -52,7 +53,7 @@ def undo(
     fork-3f9a61c2.
     """
     with open_cli_store(store) as place:
-        row = find_session(place, session, namespace=namespace)
+        row = find_stored_session(place, session, namespace=namespace)
         heads = list_heads(place, row.info.id, namespace=namespace)
         if branch and branch not in heads:
             raise NotFoundError(f"the session has no branch {branch!r}; there are: {', '.join(heads)}")
@@ -104,7 +105,7 @@ def _set_pin(entry: str, store: str | None, namespace: str, *, on: bool, json: b
 
 def _open_branch_with(store: Store, location: LocatedEntry, namespace: str) -> Session:
     """Opens the branch with an entry that was written to last."""
-    row = find_session(store, location.session, namespace=namespace)
+    row = find_stored_session(store, location.session, namespace=namespace)
     heads = list_heads(store, row.info.id, namespace=namespace)
     opened = (open_session(store, row, namespace=namespace, head=head) for head in heads)
     at, id_ = location.position, location.entry.id
@@ -158,7 +159,7 @@ def purge(
 
 
 def _find_target(store: Store, what: str, namespace: str) -> tuple[str, str | None]:
-    matches = [r for r in store.list_sessions(namespace) if r.info.id.startswith(what)] if what else []
+    matches = match_ids(store.list_sessions(namespace), what)
     if len(matches) == 1:
         return matches[0].info.id, None
     if matches:
@@ -185,7 +186,9 @@ def rules(  # noqa: PLR0913  the options of the command
     The next compaction shows the rules as they are then. The messages themselves stay as they are.
     """
     with open_cli_store(store) as place:
-        opened_session = open_session(place, find_session(place, session, namespace=namespace), namespace=namespace)
+        opened_session = open_session(
+            place, find_stored_session(place, session, namespace=namespace), namespace=namespace
+        )
         if drop is not None:
             opened_session.drop_rule(_get_rule(opened_session.read_instructions(), drop).text)
         if add is not None:

@@ -11,14 +11,21 @@ from tenfold.apps.cli.console import emit, print_note
 from tenfold.apps.cli.exported_files import ForceOption, record_export, write_file
 from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.source_files import parse_path
-from tenfold.apps.cli.store_access import NamespaceOption, SessionArgument, StoreOption, open_cli_store, open_session
+from tenfold.apps.cli.store_access import (
+    NamespaceOption,
+    SessionArgument,
+    StoreOption,
+    find_stored_session,
+    open_cli_store,
+    open_session,
+)
 from tenfold.apps.keyring import note_access
 from tenfold.core.wire import DEFAULT_WIRE, WIRES
 from tenfold.formats.export_items import FILE_KINDS
 from tenfold.formats.output_file import check_output
 from tenfold.session.export import render_session
 from tenfold.store.base import SessionRow, Store
-from tenfold.store.lookup import LAST, find_session
+from tenfold.store.lookup import LAST
 from tenfold.store.unreadable import SALVAGE_ADVICE, is_unreadable
 
 
@@ -47,7 +54,7 @@ def export(  # noqa: PLR0913 - the options of a command
     if out is not None:
         check_output(out, force=force)
     with open_cli_store(store) as place:
-        row = find_session(place, session, namespace=namespace)
+        row = find_stored_session(place, session, namespace=namespace)
         note_access(place, namespace, "export", row.info.id)
         is_complete = view or _report_unreadable(place, namespace, row)
         open_view = lambda: open_session(place, row, namespace=namespace).view  # noqa: E731 - not all exports need it

@@ -17,14 +17,22 @@ import typer
 
 from tenfold.apps.cli.console import print_json, print_note, show
 from tenfold.apps.cli.source_files import parse_path
-from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, find_location, open_cli_store
+from tenfold.apps.cli.store_access import (
+    JsonOption,
+    NamespaceOption,
+    SessionArgument,
+    StoreOption,
+    find_location,
+    find_stored_session,
+    open_cli_store,
+)
 from tenfold.apps.keyring import note_access
 from tenfold.config.settings import load_settings
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.errors import UsageError
 from tenfold.store.base import MEMORY_LOCATION
 from tenfold.store.location import describe_location, is_database
-from tenfold.store.lookup import LAST, find_session
+from tenfold.store.lookup import LAST
 
 if TYPE_CHECKING:
     from tenfold.apps.jobs.job import Job, JobRow
@@ -146,15 +154,10 @@ def _add(store: str | None, job: Job) -> None:
         show(queue.add(job))
 
 
-SessionArgument = Annotated[
-    str, typer.Argument(metavar="SESSION", help="A session: its id, the beginning of it, or `last` for the newest.")
-]
-
-
 def _find(store: str | None, session: str, namespace: str, action: str) -> tuple[str, str]:
     """Finds the id of a session and the model of its agent."""
     with open_cli_store(store) as place:
-        row = find_session(place, session, namespace=namespace)
+        row = find_stored_session(place, session, namespace=namespace)
         if action:
             note_access(place, namespace, action, row.info.id)
     return row.info.id, row.info.model

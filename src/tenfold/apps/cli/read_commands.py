@@ -20,7 +20,15 @@ from tenfold.apps.cli.console import (
     replace_unencodable,
     show,
 )
-from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, find_location, open_cli_store
+from tenfold.apps.cli.store_access import (
+    SESSION_HELP,
+    JsonOption,
+    NamespaceOption,
+    StoreOption,
+    find_location,
+    find_stored_session,
+    open_cli_store,
+)
 from tenfold.apps.keyring import note_access
 from tenfold.config import settings
 from tenfold.config.policies import POLICIES
@@ -33,7 +41,7 @@ from tenfold.recall.search import search_store
 from tenfold.recall.tools import describe_hit, render_expanded
 from tenfold.store.base import HIT_LIMIT, SessionRow
 from tenfold.store.location import describe_location
-from tenfold.store.lookup import LAST, find_session
+from tenfold.store.lookup import LAST
 
 _TERMINAL_CHARACTERS = 20_000
 """Characters that `expand` prints in a terminal by default: a few screens."""
@@ -102,7 +110,9 @@ def search(
         list[str], typer.Argument(help="Words, or a question. Put a phrase in quotes.", metavar="WORDS...")
     ],
     *,
-    session: Annotated[str | None, typer.Option(help="Search this session only.")] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Search this session only. It is named as for `tenfold show`.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Print at most this many results.")] = HIT_LIMIT,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
@@ -115,7 +125,7 @@ def search(
     words that no message has do not matter.
     """
     with open_cli_store(store) as place:
-        session_id = find_session(place, session, namespace=namespace).info.id if session is not None else None
+        session_id = find_stored_session(place, session, namespace=namespace).info.id if session is not None else None
         hits = search_store(place, namespace, " ".join(words), session=session_id, limit=limit)
         note_access(place, namespace, "search", session_id or "")
     for hit in hits:
@@ -144,9 +154,7 @@ def expand_block(  # noqa: PLR0913  the options of a command
         ),
     ],
     *,
-    session: Annotated[
-        str, typer.Option(help="The session of a number: its id, the beginning of it, or `last` for the newest.")
-    ] = LAST,
+    session: Annotated[str, typer.Option(help=f"The session of a number. {SESSION_HELP}")] = LAST,
     around: Annotated[int, typer.Option(min=0, help="Print this many messages before and after it, too.")] = 0,
     depth: Annotated[
         Literal["one", "all"], typer.Option(help="Go down `one` level, or `all` the way to the originals.")
@@ -166,7 +174,7 @@ def expand_block(  # noqa: PLR0913  the options of a command
     The text is exact with --json. Otherwise control characters are removed and secrets redacted.
     """
     with open_cli_store(store) as place:
-        id_ = find_session(place, session, namespace=namespace).info.id if is_entry_number(block) else ""
+        id_ = find_stored_session(place, session, namespace=namespace).info.id if is_entry_number(block) else ""
         lines = expand(place, namespace, block, deep=depth == "all", session=id_, around=around)
         note_access(place, namespace, "read", block if not id_ else f"{id_} {block}")
     if json:

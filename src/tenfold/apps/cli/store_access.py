@@ -5,8 +5,9 @@ The providers' clients are an extra and slow to load. They are imported here, an
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -16,17 +17,18 @@ import typer
 from msgspec.structs import replace
 
 from tenfold.apps.cli.console import print_note
-from tenfold.apps.cli.source_files import parse_path
+from tenfold.apps.cli.source_files import find_on_this_machine, parse_path
+from tenfold.apps.clients.found_sessions import choose_session
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.config.settings import DEFAULT_CONFIG, Config, load_settings
 from tenfold.core.meter.counters import choose_counter
-from tenfold.errors import UnusableModel, UsageError
+from tenfold.errors import NotFoundError, UnusableModel, UsageError
 from tenfold.models.choose import AUTO, explain_no_choice, has_provider, qualify_served_model, resolve_models
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION, SessionRow, Store
 from tenfold.store.location import find_jobs_file, get_default_location, is_database, open_store
-from tenfold.store.lookup import list_heads
+from tenfold.store.lookup import find_session, list_heads
 from tenfold.store.sqlite.store import BUSY_SECONDS
 
 CompactAtOption = Annotated[
@@ -182,9 +184,8 @@ PolicyOption = Annotated[
         help="The policy to use: one of `tenfold policies`, or of your settings. Default: that of your settings."
     ),
 ]
-SessionArgument = Annotated[
-    str, typer.Argument(metavar="SESSION", help="A session: its id, the beginning of it, or `last` for the newest.")
-]
+SESSION_HELP = "A session: its id or the beginning of it, its title or file, or `last` for the newest."
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help=SESSION_HELP)]
 
 
 def find_location(given: str | None) -> str:
@@ -218,6 +219,27 @@ def open_cli_store(path: str | None, *, create: bool = False, busy_seconds: floa
         yield store
     finally:
         store.close()
+
+
+def find_stored_session(store: Store, name: str, *, namespace: str) -> SessionRow:
+    """Finds a session as `find_session` does. Where it is none of the store's, the error says what else it may be."""
+    try:
+        return find_session(store, name, namespace=namespace)
+    except NotFoundError as exc:
+        raise NotFoundError("; ".join(filter(None, (str(exc), _find_next_step(store, name, namespace))))) from None
+
+
+def _find_next_step(store: Store, name: str, namespace: str) -> str:
+    """Finds what a name that is no session's stands for, and says how to go on. "" if it stands for nothing."""
+    if name and Path(name).is_file():
+        return f"{name} is a file: `tenfold import {shlex.quote(name)}` stores it"
+    with suppress(NotFoundError):
+        entry = store.locate(namespace, name)
+        return f"{name} is an entry of the session {entry.session}: `tenfold expand {name}` prints it"
+    with suppress(NotFoundError):
+        found = choose_session(find_on_this_machine(lambda _: None), name)
+        return f"{found.client} keeps it: `tenfold import {found.id}` stores it"
+    return ""
 
 
 def purge_jobs(location: str, namespace: str, sessions: Iterable[str]) -> None:

@@ -27,6 +27,7 @@ from tenfold.apps.cli.store_access import (
     NamespaceOption,
     SessionArgument,
     StoreOption,
+    find_stored_session,
     open_cli_store,
     open_session,
 )
@@ -62,7 +63,7 @@ from tenfold.recall.expand import ExpandedMessage, excerpt_message
 from tenfold.recall.tools import render_call
 from tenfold.session import Session
 from tenfold.store.base import SessionRow
-from tenfold.store.lookup import LAST, find_session
+from tenfold.store.lookup import LAST
 
 Visibility = Literal["as it was", "shortened", "hidden", "summary"]
 
@@ -103,7 +104,7 @@ def show_session(
     """Prints what the model sees of a session now, every message of it whole."""
     is_timeline = brief or hidden
     with open_cli_store(store) as place:
-        row = find_session(place, session, namespace=namespace)
+        row = find_stored_session(place, session, namespace=namespace)
         note_access(place, namespace, "read", row.info.id)
         current = open_session(place, row, namespace=namespace)
         render = excerpt_message if is_timeline and not json else _render_whole
@@ -324,7 +325,7 @@ def diff(
 ) -> None:
     """Shows what a session's newest compaction changed: what it hid, what it put there, and which facts it kept."""
     with open_cli_store(store) as place:
-        row = find_session(place, session, namespace=namespace)
+        row = find_stored_session(place, session, namespace=namespace)
         note_access(place, namespace, "read", row.info.id)
         opened_session = open_session(place, row, namespace=namespace)
         blocks = get_live_blocks(opened_session)

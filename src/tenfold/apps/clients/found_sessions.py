@@ -203,11 +203,14 @@ def _find_in_databases(folders: ClientFolders) -> Iterator[FoundSession]:
 
 
 def choose_session(found: Iterable[FoundSession], beginning: str) -> FoundSession:
-    """Chooses the session whose id begins with `beginning`. Raises `NotFoundError` if it is "", or none or several do.
+    """Chooses the session with this id, else the one whose id begins so.
 
+    Raises `NotFoundError` for "", and if none is meant or several are.
     gemini-cli goes on in another file with the same id: the one that `found` lists first, changed last, is meant.
     """
-    matches = [each for each in found if beginning and each.id.startswith(beginning)]
+    found = list(found)
+    exact = [each for each in found if each.id == beginning != ""]
+    matches = exact or [each for each in found if beginning and each.id.startswith(beginning)]
     if matches and len({(each.client, each.id) for each in matches}) == 1:
         return matches[0]
     what = "no session of a client has" if not matches else f"{len(matches)} sessions of clients have"
