@@ -22,6 +22,8 @@ from tenfold.store.sqlite.store import BUSY_SECONDS, SqliteStore
 
 STORE_VARIABLE = "TENFOLD_STORE"
 FILE_NAME = "tenfold.db"
+JOBS_SUFFIX = ".jobs"
+"""Ends the name of the file with a store's jobs."""
 DATABASE_SCHEMES = ("postgresql", "postgres")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
@@ -57,7 +59,7 @@ def has_password(location: str | os.PathLike[str]) -> bool:
 def find_jobs_file(location: str) -> Path:
     """Returns the file with the durable jobs of a store that is a file: `tenfold.db.jobs` beside `tenfold.db`."""
     path = Path(location)
-    return path.with_name(f"{path.name}.jobs")
+    return path.with_name(f"{path.name}{JOBS_SUFFIX}")
 
 
 def migrate_store(location: str) -> tuple[int, int]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sqlite3
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -20,7 +22,7 @@ from tenfold.errors import StoreError, UsageError
 from tenfold.formats.output_file import PRIVATE_MODE
 from tenfold.store.base import MEMORY_LOCATION
 from tenfold.store.ids import get_current_time
-from tenfold.store.location import describe_location, find_jobs_file, is_database
+from tenfold.store.location import JOBS_SUFFIX, describe_location, find_jobs_file, is_database
 
 SCHEMA = "tenfold_jobs"
 APPLICATION = "tenfold"
@@ -112,6 +114,20 @@ _WORKERS = sa.Table(
     sa.Column("until", sa.BigInteger, nullable=False),
 )
 """The workers, each with the time in microseconds UTC until which it is taken to live."""
+
+
+@sa.event.listens_for(sa.Engine, "connect")
+def _tell_milliseconds(connection: Any, _: object) -> None:  # noqa: ANN401 - of any driver
+    """Has an older SQLite answer what DBOS asks of it.
+
+    From Python 3.12 on DBOS takes every time from `unixepoch('subsec')`, which SQLite knows since 3.42. An older one,
+    as in Debian 12, says NULL. Only connections to files with jobs are told.
+    """
+    if not isinstance(connection, sqlite3.Connection) or sqlite3.sqlite_version_info >= (3, 42):
+        return
+    files = [row[2] for row in connection.execute("PRAGMA database_list")]
+    if any(file.endswith(JOBS_SUFFIX) for file in files):
+        connection.create_function("unixepoch", 1, lambda _: time.time_ns() / 1e9)
 
 
 def _build_engine(url: str) -> sa.Engine:
