@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.core.record.ask import Answer, SummaryAsk
+from tenfold.core.record.block import Block, Replacement, Substitute
 from tenfold.core.record.entry import Usage
-from tenfold.core.record.message import Text
+from tenfold.core.record.message import Message, Text
 from tenfold.errors import NotFoundError, StoreError, UnwritableStore, UsageError
 from tenfold.session import AsyncSession, Session, SessionAddress
 from tenfold.session.concurrency import run_uninterrupted
@@ -50,6 +51,40 @@ def test_undo_gives_back_the_view_and_says_which_block() -> None:
     assert reopen_session(session).view.get_messages() == before
     with pytest.raises(UsageError, match="nothing to undo"):
         session.undo()
+
+
+def test_an_older_compaction_is_undone_and_a_newer_one_that_does_not_build_on_it_stays() -> None:
+    session = open_session(make_work(30))
+    first, second = (append_summary(session, at, at + 3) for at in (1, 9))
+    both = session.view.get_messages()
+    assert session.undo(first) == first
+    assert "summary of 9" in str(session.view.get_messages())
+    assert "summary of 1 " not in str(session.view.get_messages())
+    reopened = reopen_session(session)
+    assert reopened.view.get_messages() == session.view.get_messages() != both
+    assert session.address.store.verify(session.address.namespace) == []
+    with pytest.raises(NotFoundError, match="in force with an id that begins with"):
+        session.undo(second)  # it stays as a copy, which has an id of its own
+    session.undo()
+    assert session.view.get_messages() == open_session(make_work(30)).view.get_messages()
+
+
+def append_summary(session: Session, first: int, last: int) -> str:
+    """Appends a Block over whole units and returns its id."""
+    view, conversation = session.view, session.conversation
+    while not view.has_whole_units(first, last):
+        last += 1
+    said = Message("user", (Text(f"summary of {first} "),), "tenfold")
+    covered = view.get_slice(first, last)
+    assert covered is not None
+    replacement = Replacement(first, last, covered, (Substitute(said),), "summary")
+    stamps, counter = conversation.stamps, session.policy.counter.name
+    block = Block(
+        stamps.new_id(), session.leaf, "", stamps.now(), "own", counter, (replacement,),
+        previous_block=conversation.find_newest_block_id(),
+    )  # fmt: skip
+    assert conversation.append_result(block)
+    return block.id
 
 
 def test_pins_hold_through_compactions_with_their_whole_step() -> None:

@@ -49,6 +49,7 @@ from tenfold.core.view.units import (
 from tenfold.core.wire.given_values import list_own_messages
 from tenfold.core.wire.marks import extract_summary_text
 from tenfold.errors import LostRace, NotFoundError, RecordError, UsageError
+from tenfold.session.undoing import UndoPlan, plan_undo
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, HeadState, Store
 from tenfold.store.ids import IDS, get_current_time
 
@@ -562,13 +563,16 @@ class Conversation:
             return True
         return planned_path.get_entry(last).id == path.get_entry(last).id
 
-    def retract_block(self) -> str:
-        """Retracts the newest Block in force and returns its id. Raises `UsageError` if there is none."""
-        block = self.find_newest_block_id()
-        if block is None:
-            raise UsageError("there is nothing to undo: no compaction is in force on this path")
-        self.append([Retraction(self.stamps.new_id(), self.leaf, "", self.stamps.now(), block)])
-        return block
+    def plan_undo(self, block: str = "") -> UndoPlan:
+        """Plans the undo of the Block whose id begins with `block`, "" for the newest. Changes nothing."""
+        with self.lock:
+            return plan_undo(self.view, block, leaf=self.leaf, new_id=self.stamps.new_id, now=self.stamps.now)
+
+    def retract_block(self, block: str = "") -> str:
+        """Undoes a Block in force, as `plan_undo` plans it, and returns its id."""
+        plan = self.plan_undo(block)
+        self.append(plan.entries)
+        return plan.undone[0]
 
     def note_undo(self) -> None:
         """Notes that a compaction was undone on the branch that this one takes the place of."""
@@ -592,8 +596,8 @@ class Conversation:
         self.append([Pin(self.stamps.new_id(), self.leaf, "", self.stamps.now(), id_, position, pinned)])
         return id_
 
-    def change_rule(self, text: str, *, key: str) -> None:
-        """Appends a setting that adds a rule or drops one."""
+    def change_setting(self, key: str, text: str) -> None:
+        """Appends a setting, as one that adds a rule or drops one."""
         self.append([Setting(self.stamps.new_id(), self.leaf, "", self.stamps.now(), key, text)])
 
     def keep_usage(self, usage: Usage) -> None:

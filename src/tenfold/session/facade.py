@@ -6,7 +6,7 @@ Every method is synchronous and can be called from several threads. `AsyncSessio
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from tenfold.compaction.plan.pipeline import Plan
 from tenfold.compaction.trigger.limits import Decision
 from tenfold.compaction.trigger.sizes import Size
 from tenfold.core.record.ask import Outcome
-from tenfold.core.record.entry import RULE_ADDED, RULE_DROPPED, Usage
+from tenfold.core.record.entry import AUTO_COMPACTION, RULE_ADDED, RULE_DROPPED, Usage
 from tenfold.core.record.message import Message, get_text
 from tenfold.core.record.token_reading import Counted, Reading
 from tenfold.core.view.fold import View
@@ -242,17 +242,20 @@ class Session:
         """Returns what `compact` would decide and plan for the same arguments. Changes nothing and calls no model."""
         return self.compactor.preview(call or self.compactor.build_call(to=to, window=window))
 
-    def undo(self) -> str:
-        """Retracts the newest live Block and returns its id. Raises `UsageError` if there is none.
+    def undo(self, block: str = "") -> str:
+        """Retracts a Block in force, the newest unless one is named, and returns its id.
 
-        The newest one is looked for in the log, so it may be another writer's. The archive, if there is
-        one, is told.
+        `block` is its id, or the beginning of it. Newer Blocks that build on it are undone with it; the others stay in
+        force, as copies with new ids. `conversation.plan_undo` says beforehand which, and what the view will be. The
+        newest one is looked for in the log, so it may be another writer's. The archive, if there is one, is told.
+
+        Raises `UsageError` if no Block is in force, and `NotFoundError` if none or several have such an id.
         """
         conversation, before = self.conversation, self.view
         conversation.catch_up()
-        block = conversation.write(conversation.retract_block)
+        undone = conversation.write(lambda: conversation.retract_block(block))
         self.compactor.sync_archive(before)
-        return block
+        return undone
 
     def redo(self, block: str = "", request: RedoRequest = DEFAULT_REDO) -> Outcome:
         """Rewrites the summaries of the newest live Block from the originals, for instance with another model.
@@ -264,6 +267,21 @@ class Session:
         compactor = self.compactor
         with compactor.lock:
             return run_engine(compactor.redo(block, request), compactor.get_redo_answerer())
+
+    def switch_auto(self, state: Literal["off", "on"]) -> None:
+        """Switches automatic compaction off for this session, or on again. Every process that serves it obeys.
+
+        While it is off, a check compacts only above the hard limit, where the provider would refuse the request.
+        `compact` works as ever, and so does what a model asks for. Branches that go on from here keep it. Raises
+        `UsageError` for any other state.
+        """
+        if state not in ("off", "on"):
+            raise UsageError(f"automatic compaction is switched off or on, and not {state!r}")
+        conversation = self.conversation
+        conversation.catch_up()
+        if conversation.view.state.is_auto_off != (state == "off"):
+            conversation.write(lambda: conversation.change_setting(AUTO_COMPACTION, state))
+            self.compactor.drop_preparation()
 
     # -- looking things up ---------------------------------------------------------------------------------------------
 
@@ -316,7 +334,7 @@ class Session:
         if not text.strip():
             raise UsageError("the rule is empty: say what the agent has to keep to")
         conversation = self.conversation
-        conversation.write(lambda: conversation.change_rule(text.strip(), key=RULE_ADDED))
+        conversation.write(lambda: conversation.change_setting(RULE_ADDED, text.strip()))
 
     def drop_rule(self, text: str) -> None:
         """Drops an active rule, given in full. The next compaction no longer shows it as one.
@@ -328,7 +346,7 @@ class Session:
             conversation.catch_up()
             if not any(each.is_rule and each.text == text for each in self.read_instructions()):
                 raise NotFoundError(f"no active rule is {text!r}; `tenfold rules` lists them")
-            conversation.write(lambda: conversation.change_rule(text, key=RULE_DROPPED))
+            conversation.write(lambda: conversation.change_setting(RULE_DROPPED, text))
 
     def pin(self, entry: str, *, on: bool = True) -> str:
         """Pins a message, so that no compaction hides or shortens it; `on=False` unpins it. Returns its full id.

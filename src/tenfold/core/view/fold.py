@@ -25,7 +25,17 @@ from tenfold.core.record.block import (
     find_fact_changes,
     fold_facts,
 )
-from tenfold.core.record.entry import Attempt, Entry, Pin, Retraction, get_message, is_rule_setting
+from tenfold.core.record.entry import (
+    AUTO_COMPACTION,
+    Attempt,
+    Entry,
+    Pin,
+    Retraction,
+    Setting,
+    get_message,
+    is_auto_setting,
+    is_rule_setting,
+)
 from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import Message
 from tenfold.core.view.path import Path
@@ -52,7 +62,8 @@ class Snapshot(Struct, frozen=True, array_like=True):
     `length` entries were folded, and the Block or retraction is the last of them. `range_refs` cover these positions
     without gaps. `live_blocks` are the positions of live Blocks, oldest first, `pins` the pinned positions. `undone` is
     True after a retraction, False after a Block. `meter_state` is the token calibration by model, as
-    `encode_calibration` writes it. `rule_settings` are the positions of the settings that add or drop a rule.
+    `encode_calibration` writes it. `rule_settings` are the positions of the settings that add or drop a rule. With
+    `is_auto_off` the user has switched automatic compaction off.
     """
 
     length: int
@@ -62,6 +73,7 @@ class Snapshot(Struct, frozen=True, array_like=True):
     undone: bool = False
     meter_state: bytes = b""
     rule_settings: tuple[int, ...] = ()
+    is_auto_off: bool = False
 
 
 class FoldState(Struct, frozen=True):
@@ -70,7 +82,7 @@ class FoldState(Struct, frozen=True):
     `live_blocks` are the positions of live Blocks, oldest first. `stale_entries` are Blocks and retractions that did
     not apply. `last_change` is the position of the newest Block or retraction (-1: none), and `undone` says whether it
     was a retraction. `attempts` are the positions of the attempts after it. `rule_settings` are the positions of the
-    settings that add or drop a rule.
+    settings that add or drop a rule. With `is_auto_off` the user has switched automatic compaction off.
     """
 
     live_blocks: tuple[int, ...] = ()
@@ -80,6 +92,7 @@ class FoldState(Struct, frozen=True):
     undone: bool = False
     attempts: tuple[int, ...] = ()
     rule_settings: tuple[int, ...] = ()
+    is_auto_off: bool = False
 
 
 class View:
@@ -138,6 +151,7 @@ class View:
             last_change=snapshot.length - 1,
             undone=snapshot.undone,
             rule_settings=snapshot.rule_settings,
+            is_auto_off=snapshot.is_auto_off,
         )
         start = cls(path, snapshot.length, snapshot.range_refs, [], 0, None, marks)._rebuild_units(
             snapshot.range_refs, {}
@@ -167,6 +181,11 @@ class View:
         """Returns the messages to send: those of `get_visible_messages`."""
         return [s.message for s in self.get_visible_messages()]
 
+    def fork(self) -> View:
+        """Returns the same view on a path of its own, on which entries can be tried."""
+        path = self.path.fork(self.length)
+        return View(path, self.length, self.range_refs, self._units, self._unit_count, self.open_step, self.state)
+
     def to_snapshot(self, meter_state: bytes = b"") -> Snapshot:
         """Returns the few numbers from which `from_snapshot` rebuilds this view."""
         marks = self.state
@@ -178,6 +197,7 @@ class View:
             marks.undone,
             meter_state,
             marks.rule_settings,
+            marks.is_auto_off,
         )
 
     def get_slice(self, first: int, last: int) -> tuple[RangeRef, ...] | None:
@@ -254,7 +274,7 @@ class View:
         plain: list[tuple[int, Entry]] = []
         position = self.length
         for entry in entries:
-            if isinstance(entry, Block | Retraction | Pin | Attempt) or is_rule_setting(entry):
+            if isinstance(entry, Block | Retraction | Pin | Attempt) or is_rule_setting(entry) or is_auto_setting(entry):
                 view = view._append_entries(plain)._apply_entry(position, entry)
                 plain = []
             else:
@@ -306,6 +326,8 @@ class View:
                 marks = replace(marks, pins=pins)
             case Attempt():
                 marks = replace(marks, attempts=(*marks.attempts, position))
+            case Setting(key=key, value=value) if key == AUTO_COMPACTION:
+                marks = replace(marks, is_auto_off=value == "off")
             case _:
                 marks = replace(marks, rule_settings=(*marks.rule_settings, position))
         silent = view._append_entries([(position, entry)])
