@@ -55,6 +55,7 @@ class SessionInfo(
 
     `parent` is the session that a sidechain belongs to. `source_id` is the id of the session in the file it came from.
     `policy` and `window` (in tokens) are what the session was last opened with by name, "" and 0 if nothing was named.
+    `client` names the program that makes the session's requests, where it is no library: `gateway: codex`, `chat`.
     """
 
     id: str
@@ -73,6 +74,7 @@ class SessionInfo(
     interleaving: tuple[tuple[int, int, int], ...] = ()
     policy: str = ""
     window: int = 0
+    client: str = ""
 
 
 def redact_info(info: SessionInfo) -> SessionInfo:

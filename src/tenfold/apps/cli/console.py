@@ -6,7 +6,7 @@ Text that comes from a session must be sanitized by a function of `shown` before
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TextIO
 
 import msgspec
@@ -76,12 +76,18 @@ def print_note(text: str, *, style: str = "dim") -> None:
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), fit: str = ""
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    fit: str = "",
+    red: Collection[str] = (),
 ) -> None:
     """Prints a table in a terminal, or tab-separated lines with a header if piped. Each cell is one line.
 
     In a terminal the column `fit` is cut to the width that the others leave. Where they leave too
-    little, each row becomes a few lines that name its cells, so that no id is torn apart.
+    little, each row becomes a few lines that name its cells, so that no id is torn apart. Amounts below zero in the
+    columns `red` are red.
     """
     if not is_terminal():
         for row in (columns, *rows):
@@ -104,7 +110,8 @@ def print_table(
             return
         cells = [[*row[:at], to_one_line(row[at], free_columns), *row[at + 1 :]] for row in cells]
     for row in cells:
-        grid.add_row(*map(Text, row))
+        is_loss = [name in red and cell.startswith("-") for name, cell in zip(columns, row, strict=True)]
+        grid.add_row(*(Text(cell, style="red" if loss else "") for cell, loss in zip(row, is_loss, strict=True)))
     build_console().print(grid)
 
 

@@ -19,7 +19,8 @@ class Usage(Struct, frozen=True, omit_defaults=True, rename={"overhead": "apart"
     """The tokens that a provider reported for one request. `prompt` is the whole prompt, cached tokens included.
 
     `overhead` is our own count of what the request held besides the view: a separate system prompt and the tools. With
-    `is_whole` the request held nothing else, so that our count bounds what may have been reported.
+    `is_whole` the request held nothing else, so that our count bounds what may have been reported. `lookups` are the
+    requests that followed it because the model looked hidden messages up, where the host saw none of them.
     """
 
     prompt: ProviderTokens
@@ -29,6 +30,7 @@ class Usage(Struct, frozen=True, omit_defaults=True, rename={"overhead": "apart"
     model: str = ""
     overhead: Counted = Counted(0)
     is_whole: bool = False
+    lookups: tuple[Usage, ...] = ()
 
     @classmethod
     def build(cls, prompt: int, output: int = 0, cache_read: int = 0, cache_write: int = 0, model: str = "") -> Usage:
@@ -126,6 +128,15 @@ RULE_ADDED, RULE_DROPPED = "rule added", "rule dropped"
 def is_rule_setting(entry: Entry) -> bool:
     """Tells whether an entry adds a rule or drops one."""
     return isinstance(entry, Setting) and entry.key in {RULE_ADDED, RULE_DROPPED}
+
+
+AUTO_COMPACTION = "automatic compaction"
+"""The key of settings by which a person switches it off for a session, with the value "off", and on again, "on"."""
+
+
+def is_auto_setting(entry: Entry) -> bool:
+    """Tells whether an entry switches the session's automatic compaction off or on."""
+    return isinstance(entry, Setting) and entry.key == AUTO_COMPACTION
 
 
 class CustomEntry(Struct, frozen=True, tag="custom", omit_defaults=True, rename={"source_id": "source"}):

@@ -1,0 +1,267 @@
+"""`tenfold bill`: what the stored sessions cost, what they would have cost without Tenfold, and what that saves."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from msgspec.structs import asdict
+
+from tenfold.apps.cli.console import format_id, print_json, print_table, show
+from tenfold.apps.cli.exported_files import ForceOption, write_file
+from tenfold.apps.cli.source_files import parse_path
+from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, find_location, open_cli_store
+from tenfold.core.record.token_reading import format_thousands
+from tenfold.core.text.terminal_safe import to_one_line
+from tenfold.errors import UsageError
+from tenfold.models.prices import Prices, TokenUse, find_rate
+from tenfold.session.bill import build_bill
+from tenfold.session.ledger import SHARE_NAMES, Bill, BillLine, BillPoint, Grouping
+from tenfold.store.location import describe_location
+from tenfold.store.lookup import find_session
+from tenfold.store.retention import parse_age
+
+_PLOT_FORMATS = ("svg", "png", "pdf")
+_LEAST_CENTS = 0.995
+"""From so many dollars on, cents are exact enough; below, four digits are shown."""
+
+
+def bill(  # noqa: PLR0913 - a parameter for each option
+    *,
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Requests from then on: an age (7d, 12h), or a day (2026-11-30, UTC).")
+    ] = "",
+    by: Annotated[str, typer.Option(metavar="WHAT", help="A line for each session, model or client.")] = "session",
+    session: Annotated[str | None, typer.Option(help="The bill of this session only.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            parser=parse_path, metavar="FILE", help="Draw what was paid, request by request, as .svg, .png or .pdf."
+        ),
+    ] = None,
+    force: ForceOption = False,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
+) -> None:
+    """Shows what your sessions cost, and what they would have cost without Tenfold.
+
+    Summaries, lookups and caches that had to be written anew are paid for in these figures, so that what is saved may
+    be below zero: then Tenfold cost you money. docs/bill.md says how each figure is computed.
+    """
+    grouping, start = _parse_grouping(by), _parse_since(since)
+    _check_plot(plot)
+    with open_cli_store(store) as place:
+        only = None if session is None else [find_session(place, session, namespace=namespace).info.id]
+        found = build_bill(place, namespace=namespace, sessions=only, since=start, by=grouping)
+    if plot is not None:
+        write_file(plot, draw_bill(found, plot.suffix[1:].lower()), force=force, option="--plot")
+    if json:
+        print_json(build_bill_record(found))
+    elif found.lines:
+        _print_bill(found)
+    else:
+        show(f"no request in {describe_location(find_location(store))} has a report of its tokens{_name_start(start)}")
+
+
+def _parse_grouping(text: str) -> Grouping:
+    match text:
+        case "session" | "model" | "client":
+            return text
+        case _:
+            raise UsageError(f"--by is {text!r}: it is session, model or client")
+
+
+def _parse_since(text: str) -> int | None:
+    """Parses an age or a day to microseconds UTC. None for "". Raises `UsageError` for anything else."""
+    if not text:
+        return None
+    try:
+        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1e6)
+    except ValueError:
+        pass
+    try:
+        return int(datetime.now(UTC).timestamp() * 1e6) - parse_age(text) * 1_000_000
+    except UsageError as exc:
+        raise UsageError(f"--since is {text!r}: give an age, as in 7d or 12h, or a day, as in 2026-11-30") from exc
+
+
+def _name_start(start: int | None) -> str:
+    return "" if start is None else f" since {datetime.fromtimestamp(start / 1e6, UTC):%Y-%m-%d %H:%M} (UTC)"
+
+
+# -- for programs ------------------------------------------------------------------------------------------------------
+
+
+def build_bill_record(found: Bill) -> dict[str, Any]:
+    """Builds the bill as JSON shows it, with what follows from its figures."""
+    whole = {name: value for name, value in asdict(found).items() if name not in ("lines", "total", "points")}
+    return {**whole, "lines": [*map(_build_line_record, found.lines)], "total": _build_line_record(found.total)}
+
+
+def _build_line_record(line: BillLine) -> dict[str, Any]:
+    derived = {"saved_tokens": line.saved_tokens, "total_paid": line.total_paid, "saving": line.saving}
+    return {**asdict(line), **derived, "shares": line.shares}
+
+
+# -- for people --------------------------------------------------------------------------------------------------------
+
+
+def _print_bill(found: Bill) -> None:
+    name = found.by
+    columns = (name, "requests", "without", "paid", "saved")
+    rows = [_build_cells(line, format_id(line.name) if name == "session" else line.name) for line in found.lines]
+    if len(rows) > 1:
+        rows.append(_build_cells(found.total, "total"))
+    print_table(columns, rows, right=columns[1:], fit=name, red=("saved",))
+    total = found.total
+    show()
+    _print_saving(total)
+    show()
+    print_table(("tokens", "uncached", "cached", "written", "answers"), _list_tokens(total), right=_TOKEN_COLUMNS)
+    show()
+    for line in _describe_limits(found):
+        show(line)
+
+
+_TOKEN_COLUMNS = ("uncached", "cached", "written", "answers")
+
+
+def _build_cells(line: BillLine, name: str) -> tuple[str, ...]:
+    count = line.answers + line.lookups
+    if line.unpriced == count + line.summaries:  # not a single price is known
+        return (to_one_line(name, 400), f"{count:,}", "unknown", "unknown", "unknown")
+    amounts = (line.unhidden_paid.total, line.total_paid, line.saving)
+    return (to_one_line(name, 400), f"{count:,}", *map(format_dollars, amounts))
+
+
+def _print_saving(total: BillLine) -> None:
+    own = [
+        f"{name} {format_dollars(paid)}"
+        for name, paid in (("summaries", total.summary_paid.total), ("lookups", total.lookup_paid.total))
+        if paid
+    ]
+    paid = f" ({' and '.join(own)} are paid)" if own else ""
+    style = "red" if total.saving < 0 else "bold"
+    show(f"Saved {format_dollars(total.saving)}{paid}", style=style)
+    for line, is_loss in describe_shares(total):
+        show(f"  {line}", style="red" if is_loss else None)
+
+
+def describe_shares(line: BillLine) -> list[tuple[str, bool]]:
+    """Says what was saved as a share of each denominator that is known, with its arithmetic, and whether it is a loss.
+
+    >>> describe_shares(BillLine("", unhidden=TokenUse(200), sent=TokenUse(50)))
+    [('75.0% of the input tokens (150 of 200)', False)]
+    """
+    saved = format_dollars(line.saving)
+    parts = {
+        "of_input_tokens": (format_thousands_signed(line.saved_tokens), format_thousands(line.unhidden.input)),
+        "of_input_bill": (saved, format_dollars(line.unhidden_paid.input)),
+        "of_whole_bill": (saved, format_dollars(line.unhidden_paid.total)),
+        "of_session": (saved, format_dollars(line.session_paid.total)),
+    }
+    shares = asdict(line.shares)
+    return [
+        (f"{shares[name]:.1%} {SHARE_NAMES[name]} ({part} of {whole})", shares[name] < 0)
+        for name, (part, whole) in parts.items()
+        if shares[name] is not None
+    ]
+
+
+def _list_tokens(total: BillLine) -> Sequence[tuple[str, ...]]:
+    uses = [("without", total.unhidden), ("sent", total.sent)]
+    uses += [(name, use) for name, use in (("lookups", total.looked_up), ("summaries", total.summarized)) if use.input]
+    return [(name, *map(format_thousands, _list_counts(use))) for name, use in uses]
+
+
+def _list_counts(use: TokenUse) -> tuple[int, ...]:
+    return use.uncached, use.cached, use.written, use.output
+
+
+def _describe_limits(found: Bill) -> list[str]:
+    """Says where the figures are from, and what is not in them."""
+    total, lines = found.total, []
+    if total.too_long:
+        lines.append(
+            f"{total.too_long:,} of these requests would not have fitted the window. Each counts as a full window, "
+            "read from the cache."
+        )
+    first, last = found.days
+    days = "" if not first else f" on {first}" if first == last else f" from {first} to {last}"
+    for prices in found.prices:
+        since = f", in force since {prices.since}" if prices.since else ""
+        lines.append(f"{prices.model}: {describe_prices(prices)} ({prices.source}{since})")
+    if found.prices:
+        lines.append(f"In dollars for a million tokens, as listed for the day of each request{days}.")
+    if found.unknown_prices:
+        count = f"{total.unpriced:,} request{'s' * (total.unpriced != 1)}"
+        names = ", ".join(to_one_line(name, 60) for name in found.unknown_prices)
+        remedy = "" if found.prices else "; pip install 'tenfold[models]' has the prices of many"
+        lines.append(f"No price is known for {count} by {names}: they are in no dollar above{remedy}.")
+    if found.untimed:
+        lines.append(f"Nobody knows when {found.untimed:,} requests were, so they are left out.")
+    return lines
+
+
+def describe_prices(prices: Prices) -> str:
+    """Names the prices of a short request, and of long ones where they differ."""
+    kinds = (("in", prices.input), ("cached", prices.read), ("written", prices.write), ("answers", prices.output))
+    text = ", ".join(f"{name} ${find_rate(tiers, 1):g}" for name, tiers in kinds if tiers)
+    steps = sorted({tier.above for _, tiers in kinds for tier in tiers if tier.above >= 0})
+    return text + (f", more above {format_thousands(steps[0])}" if steps else "")
+
+
+def format_dollars(amount: float) -> str:
+    """Formats an amount: `$12.34`, `-$0.0512`.
+
+    >>> format_dollars(-0.05123)
+    '-$0.0512'
+    """
+    sign, size = "-" if amount < 0 else "", abs(amount)
+    return f"{sign}${size:,.2f}" if size >= _LEAST_CENTS or not size else f"{sign}${size:.4f}"
+
+
+def format_thousands_signed(tokens: int) -> str:
+    """Formats a number of tokens that may be below zero."""
+    return f"-{format_thousands(-tokens)}" if tokens < 0 else format_thousands(tokens)
+
+
+# -- the plot ----------------------------------------------------------------------------------------------------------
+
+
+def _check_plot(plot: Path | None) -> None:
+    if plot is not None and plot.suffix[1:].lower() not in _PLOT_FORMATS:
+        raise UsageError(f"--plot is {plot}: its name ends with .svg, .png or .pdf")
+
+
+def draw_bill(found: Bill, format: str) -> bytes:
+    """Draws what was paid so far after each request, and what would have been.
+
+    Raises `UsageError` where matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415 - an optional extra, slow to load
+    except ImportError as exc:
+        raise UsageError("--plot draws with matplotlib: pip install 'tenfold[eval]'") from exc
+    points: Sequence[BillPoint] = found.points
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    numbers = range(1, len(points) + 1)
+    axes.plot(numbers, [each.without for each in points], color="#8b929b", label="without Tenfold")
+    axes.plot(numbers, [each.paid for each in points], color="#0072b2", label="paid")
+    axes.fill_between(
+        numbers, 0, [each.own for each in points], color="#d55e00", alpha=0.6, label="of it summaries and lookups"
+    )
+    axes.set(xlabel="requests, by time", ylabel="US dollars so far", ylim=(0, None), xlim=(0, None))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", frameon=False)
+    total = found.total
+    axes.set_title(f"{format_dollars(total.saving)} saved of {format_dollars(total.unhidden_paid.total)}", loc="left")
+    out = io.BytesIO()
+    figure.savefig(out, format=format)
+    return out.getvalue()
