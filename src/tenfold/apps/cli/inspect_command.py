@@ -9,12 +9,43 @@ from urllib.parse import quote
 import typer
 
 from tenfold.apps.cli.console import print_note, show
-from tenfold.apps.cli.store_access import NamespaceOption, StoreOption, open_cli_store, open_session
-from tenfold.config.settings import load_settings
+from tenfold.apps.cli.store_access import (
+    NO_MODELS,
+    NamespaceOption,
+    StoreOption,
+    find_location,
+    open_cli_store,
+    open_session,
+    parse_models,
+    purge_jobs,
+)
+from tenfold.config.policies import POLICIES
+from tenfold.config.settings import Config, load_settings
 from tenfold.errors import UsageError
 from tenfold.session import Session
 from tenfold.store.base import SessionRow, Store
 from tenfold.store.lookup import find_session
+
+
+class _Keeper:
+    """Opens sessions as the commands do, and knows where durable jobs are."""
+
+    def __init__(self, config: Config, location: str) -> None:
+        self._config, self._location = config, location
+
+    def open(
+        self, store: Store, row: SessionRow, *, namespace: str, head: str, policy: str = "", model: str = ""
+    ) -> Session:
+        models = parse_models([model]) if model else NO_MODELS
+        return open_session(
+            store, row, namespace=namespace, config=self._config, policy=policy, models=models, head=head
+        )
+
+    def list_policies(self) -> list[str]:
+        return [*POLICIES, *(name for name in self._config.presets if name not in POLICIES)]
+
+    def purge_jobs(self, namespace: str, session: str) -> None:
+        purge_jobs(self._location, namespace, [session])
 
 
 def inspect_store(
@@ -39,11 +70,6 @@ def inspect_store(
         from tenfold.apps.inspector.server import run_inspector  # noqa: PLC0415 - an optional extra
     except ImportError as exc:
         raise UsageError(f"the pages need {exc.name}: pip install 'tenfold[inspect]'") from exc
-    config = load_settings()
-
-    def open_row(store: Store, row: SessionRow, *, namespace: str, head: str, policy: str = "") -> Session:
-        return open_session(store, row, namespace=namespace, config=config, policy=policy, head=head)
-
     with open_cli_store(store) as place:
         first = find_session(place, session, namespace=namespace).info.id if session else ""
         target = f"/session?id={quote(first, safe='')}" if first else "/"
@@ -55,4 +81,11 @@ def inspect_store(
             if browser and token:
                 webbrowser.open(address)
 
-        run_inspector(place, open_row, namespace=namespace, host=host, port=port, announce=announce)
+        run_inspector(
+            place,
+            _Keeper(load_settings(), find_location(store)),
+            namespace=namespace,
+            host=host,
+            port=port,
+            announce=announce,
+        )

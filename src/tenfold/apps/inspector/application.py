@@ -15,10 +15,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from tenfold.apps.inspector.actions import ACTIONS
 from tenfold.apps.inspector.gate import Gate, read_form
-from tenfold.apps.inspector.rendering import respond
+from tenfold.apps.inspector.rendering import respond, tell_script
 from tenfold.apps.inspector.routes import PAGES
-from tenfold.apps.inspector.visits import OpenSessions, Page, SessionOpener, Visit
+from tenfold.apps.inspector.visits import OpenSessions, Page, SessionKeeper, Visit
 from tenfold.apps.keyring import ACCESS, Access, Keyring
 from tenfold.apps.listening import LOOPBACK_HOSTS, keep_pages_out
 from tenfold.errors import NotFoundError, TenfoldError, UsageError
@@ -32,12 +33,12 @@ class Inspector:
     a visitor needs a key of the store and sees that key's namespace. Raises `UsageError` if it could then be reached
     and the store has no keys.
 
-        inspector = Inspector(store, open_session)
+        inspector = Inspector(store, keeper)
         uvicorn.run(inspector.application, port=8790)
     """
 
     def __init__(
-        self, store: Store, opener: SessionOpener, *, namespace: str = DEFAULT_NAMESPACE, host: str = "127.0.0.1"
+        self, store: Store, keeper: SessionKeeper, *, namespace: str = DEFAULT_NAMESPACE, host: str = "127.0.0.1"
     ) -> None:
         is_shared = host not in LOOPBACK_HOSTS
         self.keyring = Keyring(store, own_key="", namespace=namespace) if is_shared else None
@@ -46,8 +47,11 @@ class Inspector:
                 f"{host} can be reached by others, so the pages there need keys: make one with `tenfold keys create "
                 "NAME`, or leave --host out"
             )
-        self.sessions = OpenSessions(store, opener, self.keyring)
-        routes = [Route(path, self._build_endpoint(page, method), methods=[method]) for path, method, page in PAGES]
+        self.sessions = OpenSessions(store, keeper, self.keyring)
+        routes = [
+            Route(path, self._build_endpoint(page, method), methods=[method])
+            for path, method, page in (*PAGES, *ACTIONS)
+        ]
         static = StaticFiles(directory=Path(str(files("tenfold.apps.inspector"))) / "static")
         starlette = Starlette(
             routes=[*routes, Mount("/static", static)], exception_handlers={404: self._answer_unknown}
@@ -60,7 +64,8 @@ class Inspector:
             form = await read_form(request) if method == "POST" else {}
             visit = Visit(self.sessions, request.scope[ACCESS], request.query_params, form)
             try:
-                return await asyncio.to_thread(page, visit)
+                found = await asyncio.to_thread(page, visit)
+                return tell_script(found) if _is_from_script(request) else found
             except NotFoundError as exc:
                 return self._refuse(request, 404, str(exc))
             except UsageError as exc:
@@ -75,7 +80,12 @@ class Inspector:
 
     def _refuse(self, request: Request, status: int, reason: str) -> Response:
         """Answers what went wrong: as a page, or as a notice where a part of a page was asked for."""
-        if request.headers.get("hx-request") == "true":
+        if _is_from_script(request):
             return respond("notice.html", text=reason or "sign in again: reload the page", kind="error")
         template = "sign_in.html" if status == 401 and self.keyring is not None else "error.html"
         return respond(template, status, reason=reason, status=status)
+
+
+def _is_from_script(request: Request) -> bool:
+    """Tells whether htmx sent a request, for a part of a page."""
+    return request.headers.get("hx-request") == "true"

@@ -30,8 +30,17 @@ def build_address(path: str, **fields: object) -> str:
 
 
 def go_to(address: str) -> Response:
-    """Answers a form by another page: a browser loads it, and so does a form that a script has sent."""
-    return RedirectResponse(address, 303, headers={"HX-Redirect": address})
+    """Answers a form by another page."""
+    return RedirectResponse(address, 303)
+
+
+def tell_script(answer: Response) -> Response:
+    """Returns an answer for a form that a script has sent: it loads another page itself when it is told so.
+
+    A browser would follow the redirection without the script's knowledge, into the place for a part of a page.
+    """
+    address = answer.headers.get("location")
+    return answer if address is None else Response(status_code=204, headers={"HX-Redirect": address})
 
 
 @cache

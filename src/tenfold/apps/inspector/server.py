@@ -7,7 +7,7 @@ from collections.abc import Callable
 import uvicorn
 
 from tenfold.apps.inspector.application import Inspector
-from tenfold.apps.inspector.visits import SessionOpener
+from tenfold.apps.inspector.visits import SessionKeeper
 from tenfold.apps.listening import bind_port, get_url
 from tenfold.store.base import Store
 
@@ -16,13 +16,13 @@ GRACE_SECONDS = 2
 
 
 def run_inspector(
-    store: Store, opener: SessionOpener, *, namespace: str, host: str, port: int, announce: Callable[[str, str], None]
+    store: Store, keeper: SessionKeeper, *, namespace: str, host: str, port: int, announce: Callable[[str, str], None]
 ) -> None:
     """Serves the pages. `announce` is told the address and the token that opens it, "" where a key does.
 
     Raises `TenfoldError` if the port cannot be taken, and what `Inspector` raises.
     """
-    inspector = Inspector(store, opener, namespace=namespace, host=host)
+    inspector = Inspector(store, keeper, namespace=namespace, host=host)
     bound = bind_port(host, port)
     announce(get_url(bound), inspector.gate.token if inspector.keyring is None else "")
     config = uvicorn.Config(

@@ -20,11 +20,25 @@ MOST_OPEN = 64
 """Sessions that are held open, so that a piece of a long list needs no new fold."""
 
 
-class SessionOpener(Protocol):
-    """Opens a session of the store with the policy and the models of the settings."""
+class SessionKeeper(Protocol):
+    """What the pages need of the program that shows them: its settings, and what it keeps beside the store."""
 
-    def __call__(self, store: Store, row: SessionRow, *, namespace: str, head: str, policy: str = "") -> Session:
-        """Opens a head of the session in this row, with the named policy of the settings, or the usual one."""
+    def open(
+        self, store: Store, row: SessionRow, *, namespace: str, head: str, policy: str = "", model: str = ""
+    ) -> Session:
+        """Opens a head of a session with a policy of the settings, "" for the usual one.
+
+        `model` is the one that writes its summaries, "" for those of the settings. Raises `UsageError` for one that
+        cannot be asked.
+        """
+        ...
+
+    def list_policies(self) -> list[str]:
+        """Lists the names of the policies that there are."""
+        ...
+
+    def purge_jobs(self, namespace: str, session: str) -> None:
+        """Deletes what durable jobs hold of a session, before it is purged."""
         ...
 
 
@@ -54,8 +68,8 @@ class OpenSession:
 class OpenSessions:
     """The sessions of a store that were looked at last, each held open."""
 
-    def __init__(self, store: Store, opener: SessionOpener, keyring: Keyring | None) -> None:
-        self.store, self.opener, self.keyring = store, opener, keyring
+    def __init__(self, store: Store, keeper: SessionKeeper, keyring: Keyring | None) -> None:
+        self.store, self.keeper, self.keyring = store, keeper, keyring
         self._open: OrderedDict[tuple[str, str, str], OpenSession] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -68,7 +82,7 @@ class OpenSessions:
         with self._lock:
             if key not in self._open:
                 row = find_session(self.store, session, namespace=namespace)
-                opened = self.opener(self.store, row, namespace=namespace, head=head)
+                opened = self.keeper.open(self.store, row, namespace=namespace, head=head)
                 self._open[key] = OpenSession(opened, row)
             self._open.move_to_end(key)
             while len(self._open) > MOST_OPEN:
