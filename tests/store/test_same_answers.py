@@ -35,6 +35,7 @@ from msgspec.structs import replace
 from tenfold.core.record.block import Block, KeptOriginal, Replacement, ShownItem, Substitute
 from tenfold.core.record.codec import encode_entry
 from tenfold.core.record.entry import (
+    AUTO_COMPACTION,
     RULE_ADDED,
     Attempt,
     BranchSummary,
@@ -229,8 +230,9 @@ class Twins(RuleBasedStateMachine):
                 at = data.draw(st.integers(0, len(before) - 1), "position")
                 return Pin(key, parent, "run", now, before[at].id, at, data.draw(st.booleans(), "pinned"))
             case "setting":
-                name = data.draw(st.sampled_from(["model", RULE_ADDED]), "setting")
-                return Setting(key, parent, "run", time, name, text)
+                name = data.draw(st.sampled_from(["model", RULE_ADDED, AUTO_COMPACTION]), "setting")
+                value = data.draw(st.sampled_from(["off", "on"]), "state") if name == AUTO_COMPACTION else text
+                return Setting(key, parent, "run", time, name, value)
             case "custom":
                 return CustomEntry(key, parent, "run", time, "note", NativeBytes("pi", f'{{"k":"{text}"}}'.encode()))
             case "attempt":

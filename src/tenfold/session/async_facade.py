@@ -157,6 +157,7 @@ class AsyncSession:
     append = _forward_write(Session.append)
     take_reading = _forward_read(Session.take_reading)
     undo = _forward_write(Session.undo)
+    switch_auto = _forward_write(Session.switch_auto)
     search = _forward_read(Session.search)
     expand = _forward_read(Session.expand)
     refresh = _forward_write(Session.refresh)

@@ -386,8 +386,8 @@ class CompactionRunner:
         if not has_lease and call.window is not None and not self.can_overflow(call):
             return self._defer(call, _BUSY)
         try:
-            if self._can_ask_model(answerer) and call.demand == "check":
-                self._conversation.catch_up()  # another may have compacted it just now: no model is asked for nothing
+            if call.demand == "check" and (self._can_ask_model(answerer) or self._may_act(call)):
+                self._conversation.catch_up()  # another may have compacted it just now, or the user switched it off
             effects, view = self.get_effects(call, answerer, by_code="" if has_lease else _BUSY)
             result = yield from self._announce(effects, answerer, call)
             return self.apply_result(result, view, call)
@@ -397,6 +397,9 @@ class CompactionRunner:
         finally:
             if has_lease:
                 self._drop_lease(answerer)
+
+    def _may_act(self, call: Call) -> bool:
+        return call.window is not None and self.get_need(call) in ("soft", "hard")
 
     def _can_ask_model(self, answerer: Answerer) -> bool:
         return answerer.model is not None and bool(self.get_policy(answerer).summary.models)
@@ -531,7 +534,7 @@ class CompactionRunner:
             return False
         reading, limits = self.take_reading_with_limits(call)
         view = self._conversation.view
-        if limits.get_need(reading.tokens) != need or view.state.undone:
+        if limits.get_need(reading.tokens) != need or view.state.undone or view.state.is_auto_off:
             return False
         if explain_pause(view, policy, reading, self._conversation.stamps.now()):
             return False
@@ -553,7 +556,8 @@ class CompactionRunner:
             return self.preparation
         if call.window is None:
             return None
-        return self.preparation if self.get_need(call) in ("soft", "hard") else None
+        is_off = self._conversation.view.state.is_auto_off
+        return self.preparation if self.get_need(call) in (("hard",) if is_off else ("soft", "hard")) else None
 
     def _defer_check(self, call: Call, preparation: Preparation) -> Outcome | None:
         """Returns the Outcome of a check that need not wait for the compaction still being prepared.
@@ -763,7 +767,7 @@ class CompactionRunner:
         if not self.answerer.listeners or call.demand != "check" or call.window is None:
             return
         reading, limits = self.take_reading_with_limits(call)
-        if limits.get_need(reading.tokens) == "warn":
+        if limits.get_need(reading.tokens) == "warn" and not self._conversation.view.state.is_auto_off:
             conversation = self._conversation
             session, policy, time = conversation.address.session, self.policy.name, conversation.stamps.now()
             self.answerer.notify(

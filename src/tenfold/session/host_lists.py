@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.core.record.block import Block
-from tenfold.core.record.entry import Entry, Pin, Setting, Tombstone, get_message, is_rule_setting
+from tenfold.core.record.entry import Entry, Pin, Setting, Tombstone, get_message, is_auto_setting, is_rule_setting
 from tenfold.core.record.message import Message, get_call_ids, get_text
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
@@ -152,8 +152,8 @@ def find_next_message(path: Path, position: int) -> int | None:
 def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | Pin | Setting]]:
     """Finds the entries at or after a position that concern only entries before it. A branch can keep them.
 
-    These are the pins of earlier messages, rules added or dropped by command, and the
-    live Blocks that cover earlier positions only. The first Block that
+    These are the pins of earlier messages, rules added or dropped by command, automatic compaction switched off or on,
+    and the live Blocks that cover earlier positions only. The first Block that
     covers more or holds batches ends the search for Blocks, since later ones were made on top of it. Each entry comes
     with its own position.
     """
@@ -170,7 +170,7 @@ def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | P
             )
             out += [(at, entry)] if blocks else []
         elif (isinstance(entry, Pin) and entry.position < position) or (
-            isinstance(entry, Setting) and is_rule_setting(entry)
+            isinstance(entry, Setting) and (is_rule_setting(entry) or is_auto_setting(entry))
         ):
             out.append((at, entry))
     return out

@@ -125,6 +125,7 @@ def show_session(
             "reading": sizes.reading.build_record(),
             "counter": current.policy.counter.name,
             "blocks": [_build_block_record(b) for b in blocks],
+            "auto_off": current.view.state.is_auto_off,
             "timeline": [msgspec.structs.replace(r, text=sanitize(r.text)) for r in rows],
         }
         print_json(record)
@@ -186,6 +187,8 @@ def _print_heading(row: SessionRow, session: Session, sizes: _SessionSizes, bloc
             show(f"  money: {explain_receipt(block.receipt, _count_requests_after(session.view, block, blocks))}")
     if session.view.state.undone:
         show("the newest compaction was undone")
+    if session.view.state.is_auto_off:
+        show("automatic compaction is switched off for this session, up to the hard limit")
 
 
 def render_block_sizes(block: Block) -> str:

@@ -475,6 +475,7 @@ def collect_history(draft: Draft, policy: Policy, call: Call, reading: Reading) 
         retracted=marks.undone,
         is_repeat=newest is not None and (newest.policy, newest.reason) == (policy.name, describe_demand(call)),
         is_unsatisfiable=newest is not None and newest.is_unsatisfiable,
+        is_switched_off=marks.is_auto_off,
     )
 
 

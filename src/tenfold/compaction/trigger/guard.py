@@ -5,6 +5,7 @@ policy has the same guards:
 
 - an unknown window never triggers;
 - nothing is repeated if no message followed and the same was asked (law 6);
+- no automatic check acts while the user has switched automatic compaction off for the session;
 - there is no second attempt unless the path grew. After two fruitless ones, a Block or an undo, it must have grown by
   the minimum growth (the breaker then half-opens);
 - the hard limit overrides these guards. But a third attempt on an unchanged path is refused, and a limit that cannot
@@ -32,7 +33,7 @@ class CompactionHistory(Struct, frozen=True):
     after the newest Block, retraction or attempt, as the provider counts it (None: there was none). `attempts` lie
     after that Block or retraction. `retracted` says that it was a retraction. `is_repeat` says that policy, target and
     demand equal those of the newest live Block, `is_unsatisfiable` that it was made after it was reported that nothing
-    fits the limit.
+    fits the limit. `is_switched_off` says that the user has switched automatic compaction off.
     """
 
     messages_since: int = 0
@@ -41,6 +42,15 @@ class CompactionHistory(Struct, frozen=True):
     retracted: bool = False
     is_repeat: bool = False
     is_unsatisfiable: bool = False
+    is_switched_off: bool = False
+
+
+SWITCHED_OFF = (
+    "the user switched automatic compaction off for this session; it is done when asked for, or at the limit of "
+    "{limit:,} tokens ({tokens:,} now). `Session.switch_auto` or the session's page in `tenfold inspect` switches it "
+    "on again"
+)
+"""Why a check does nothing although the trigger fires."""
 
 
 def decide(  # noqa: PLR0913 - every one is a different fact, and the pure function has nowhere else to take it from
@@ -80,6 +90,8 @@ def decide(  # noqa: PLR0913 - every one is a different fact, and the pure funct
     refusal = "" if to is not None else _find_refusal(demand, need, history, minimum_growth)
     if refusal:
         return replace(idle, reason=refusal)
+    if history.is_switched_off and demand == "check" and to is None and need != "hard":
+        return replace(idle, reason=SWITCHED_OFF.format(limit=idle.limit, tokens=tokens))
     wanted = need if need in ("soft", "hard") else "soft"
     is_recorded = idle.target_missed and _is_recorded(demand, history)
     reason = _explain_action(reading, limits, demand, idle)
