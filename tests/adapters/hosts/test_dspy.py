@@ -18,6 +18,7 @@ import dspy
 
 import tenfold
 from tenfold.apps.adapters.dspy import CONVERTER, Inputs, Part, Step, TenfoldReAct
+from tenfold.core.wire.marks import render_summary
 from tenfold.errors import BadInput, UsageError
 from tenfold.store.location import open_store
 from tests.models.loopback import Got, Loopback, Served
@@ -157,11 +158,14 @@ def test_what_the_agent_was_called_with_is_the_users_message() -> None:
     assert both["content"] == f"question: {TASK}\ncount: 3"
 
 
+SUMMARY = render_summary("01a2", "They looked at parts.")
+
+
 def test_what_is_no_step_is_text() -> None:
     call = {"id": "a", "type": "function", "function": {"name": "look", "arguments": '{"part": 1'}}
     parts = CONVERTER.build(
         [
-            {"role": "user", "content": [{"type": "text", "text": "A summary"}]},
+            {"role": "user", "content": [{"type": "text", "text": SUMMARY}]},
             {"role": "assistant", "content": "Seen.", "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "a", "content": "first"},
             {"role": "assistant", "content": "", "tool_calls": [call]},
@@ -173,7 +177,7 @@ def test_what_is_no_step_is_text() -> None:
     first, second = (
         Step("a", (thought, "look", '{"part": 1', seen)) for thought, seen in (("Seen.", "first"), ("", "second"))
     )
-    assert parts == ["A summary", first, second, "late", "see\n[image_url]"]
+    assert parts == [SUMMARY, first, second, "late", Inputs({"": "see\n[image_url]"})]
 
 
 @pytest.mark.parametrize("wrong", [None, {"role": "user", "content": "text"}, "text"])
@@ -259,14 +263,42 @@ def test_without_recall_no_tools_are_offered(store: Path, provider: Provider) ->
 def test_a_named_session_goes_on_in_another_process(store: Path, provider: Provider) -> None:
     with use(provider):
         make_agent(store, session="mine")(question=TASK)
-        first = len(provider.prompts)
+        first = len(provider.requests)
         make_agent(store, session="mine")(question="Go on.")
     assert list_sessions(store) == ["mine"]
-    begun = provider.prompts[first]
+    _, before, answer, begun = (message["content"] for message in provider.requests[first].body["messages"])
     assert "Go on." in begun.partition("[[ ## trajectory ## ]]")[0]
-    assert look(40) in begun
-    assert "earlier_0" in list_fields(begun)
+    assert TASK in before.partition("[[ ## trajectory ## ]]")[0]
+    assert look(40) in before
+    assert "earlier_0" in list_fields(before)
+    assert "finish" in answer
     assert max(got.size for got in provider.requests) < WINDOW * BYTES_PER_TOKEN
+
+
+def test_an_earlier_call_is_read_from_the_cache(store: Path, provider: Provider) -> None:
+    """The new question stood before the old steps, so nothing of them was."""
+    provider.choose = work(4)
+    with use(provider):
+        make_agent(store, session="mine")(question=TASK)
+        make_agent(store, session="mine")(question="Go on.")
+    asked = [got.body["messages"] for got in provider.requests if "[[ ## next_thought ## ]]" in got.prompt]
+    before, begun = asked[4], asked[5]
+    assert begun[1 : len(before)] == before[1:], "the last request of the first call"
+    assert [message["role"] for message in begun[len(before) :]] == ["assistant", "user"]
+    assert "Go on." in begun[-1]["content"]
+    assert not provider.refused
+
+
+def test_an_earlier_call_that_ends_in_a_summary_stands_in_the_trajectory(store: Path, provider: Provider) -> None:
+    with use(provider):
+        agent = make_agent(store, session="mine", window=WINDOW)
+        agent(question=TASK)
+        agent(question="Go on.")
+        agent(question="And on.")
+    newest = provider.prompts[-1]
+    assert "And on." in newest.partition("[[ ## trajectory ## ]]")[0]
+    assert look(40) in newest
+    assert "Never touch config/secret.toml" in str(provider.requests[-1].body)
 
 
 def test_without_a_name_each_call_has_a_session_of_its_own(store: Path, provider: Provider) -> None:

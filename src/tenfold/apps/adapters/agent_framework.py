@@ -11,18 +11,21 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, Unpack
 
-from agent_framework import (
-    ChatContext,
-    ChatMiddleware,
-    ChatResponse,
-    ChatResponseUpdate,
-    ContextProvider,
-    FunctionInvocationLayer,
-    FunctionTool,
-    Message,
-    ResponseStream,
-    included_messages,
-)
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from agent_framework import (
+        ChatContext,
+        ChatMiddleware,
+        ChatResponse,
+        ChatResponseUpdate,
+        ContextProvider,
+        FunctionInvocationLayer,
+        FunctionTool,
+        Message,
+        ResponseStream,
+        included_messages,
+    )
 
 from tenfold.apps.adapters.host_sessions import HostSession, HostSessions, build_lookups
 from tenfold.errors import UsageError

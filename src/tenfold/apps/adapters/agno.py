@@ -16,11 +16,14 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any, TypeVar, Unpack
 
-from agno.agent import Agent
-from agno.models.base import Model
-from agno.models.message import Message
-from agno.team import Team
-from agno.tools.function import Function
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from agno.agent import Agent
+    from agno.models.base import Model
+    from agno.models.message import Message
+    from agno.team import Team
+    from agno.tools.function import Function
 
 from tenfold.apps.adapters.host_sessions import Fitted, HostSession, HostSessions, build_lookups
 from tenfold.core.wire.given_values import name_type

@@ -15,14 +15,17 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, Unpack
 
-from crewai import Agent, Crew
-from crewai.agents.parser import AgentFinish
-from crewai.execution import get_execution_uuid
-from crewai.hooks.llm_hooks import model_call_hooks_already_dispatched
-from crewai.llms.base_llm import BaseLLM
-from crewai.tools import tool
-from crewai.utilities.agent_utils import format_answer
-from pydantic import BaseModel
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from crewai import Agent, Crew
+    from crewai.agents.parser import AgentFinish
+    from crewai.execution import get_execution_uuid
+    from crewai.hooks.llm_hooks import model_call_hooks_already_dispatched
+    from crewai.llms.base_llm import BaseLLM
+    from crewai.tools import tool
+    from crewai.utilities.agent_utils import format_answer
+    from pydantic import BaseModel
 
 from tenfold.apps.adapters.host_sessions import MAX_SESSIONS, Fitted, HostSession, HostSessions, build_lookups
 from tenfold.core.wire.given_values import name_type

@@ -4,7 +4,9 @@
 
 Before each call of the model, the steps of the trajectory go into a session, and the model sees its view. DSPy's own
 trajectory stays whole, so a prediction has all of it. What is no longer a step stands in fields called `earlier_0` and
-so on, which DSPy shows to the model among the others.
+so on, which DSPy shows to the model among the others. Earlier calls of a session stand before this one as DSPy's own
+`dspy.History`, so that what the provider has in its cache of them is read from there; where that is not possible, they
+stand in this one's trajectory.
 """
 
 from __future__ import annotations
@@ -13,14 +15,19 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import count
+from itertools import count, pairwise
 from typing import Any, Unpack
 
-import dspy
 from msgspec import Struct
+
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    import dspy
 
 from tenfold.apps.adapters.host_sessions import HostSession, HostSessions, build_lookups
 from tenfold.core.wire.given_values import name_type
+from tenfold.core.wire.marks import find_summary_mark
 from tenfold.errors import BadInput, ContextOverflow, UsageError
 from tenfold.recall.tools import RecallTools, describe_parameters, describe_tools
 from tenfold.session.opening import SessionOptions
@@ -28,10 +35,13 @@ from tenfold.store.ids import IDS
 
 _KEYS = ("thought", "tool_name", "tool_args", "observation")
 """What DSPy keeps of a step, each with the step's number behind it."""
+_ANSWER = ("next_thought", "next_tool_name", "next_tool_args")
+"""The fields of an answer, of which the first parts of a step are made."""
+_HISTORY = "history"
 
 
 class Inputs(Struct, frozen=True):
-    """What an agent was called with. DSPy shows it by itself."""
+    """What an agent was called with. DSPy shows it by itself. Of an earlier call it is one text, called ""."""
 
     values: dict[str, Any]
 
@@ -80,6 +90,8 @@ class TrajectoryConverter:
                 steps[call["id"]] = len(built)
                 built.append(Step(call["id"], (value, call["function"]["name"], _from_json(call), "")))
                 value = ""
+            if value and message["role"] == "user" and not (isinstance(value, str) and find_summary_mark(value)):
+                value = Inputs({"": value})
             built += [value] if value else []
         return built
 
@@ -151,11 +163,11 @@ class TenfoldReAct(dspy.ReAct):
         shown = host.fit(parts, **self._describe_request(module)).messages
         with dspy.track_usage() as tracker:
             try:
-                answer = module(**input_args, trajectory=self._format_parts(shown))
+                answer = module(**input_args, **self._show(module, shown))
             except dspy.LMError as exc:
                 with _keep_error(exc):
                     shown = host.shrink(_name_error(exc)).messages
-                answer = module(**input_args, trajectory=self._format_parts(shown))
+                answer = module(**input_args, **self._show(module, shown))
         _report_usage(host, tracker)
         return answer
 
@@ -170,11 +182,11 @@ class TenfoldReAct(dspy.ReAct):
         shown = (await host.afit(parts, **self._describe_request(module))).messages
         with dspy.track_usage() as tracker:
             try:
-                answer = await module.acall(**input_args, trajectory=self._format_parts(shown))
+                answer = await module.acall(**input_args, **self._show(module, shown))
             except dspy.LMError as exc:
                 with _keep_error(exc):
                     shown = (await host.ashrink(_name_error(exc))).messages
-                answer = await module.acall(**input_args, trajectory=self._format_parts(shown))
+                answer = await module.acall(**input_args, **self._show(module, shown))
         _report_usage(host, tracker)
         return answer
 
@@ -195,6 +207,42 @@ class TenfoldReAct(dspy.ReAct):
             "recall": "tool" if self._recall else "none",
         }
 
+    def _show(self, module: Any, parts: Sequence[Part]) -> dict[str, Any]:  # noqa: ANN401 - as above
+        """Returns what shows the view to a module: the trajectory, and the calls before this one as a history."""
+        own = (at for at, part in enumerate(parts) if isinstance(part, Inputs) and "" not in part.values)
+        start = next(own, None)
+        turns = self._build_turns(parts[:start]) if start is not None and module is self.react else []
+        if start is None or not turns:
+            return {"trajectory": self._format_parts([part for at, part in enumerate(parts) if at != start])}
+        return {
+            "trajectory": self._format_parts(parts[start + 1 :]),
+            _HISTORY: dspy.History(messages=turns),
+            "signature": module.signature.append(_HISTORY, dspy.InputField(), type_=dspy.History),
+        }
+
+    def _build_turns(self, parts: Sequence[Part]) -> list[dict[str, Any]]:
+        """Builds the messages of a history of earlier calls: the inputs, the trajectory, and the answer that ended it.
+
+        Empty if DSPy could not show them as it did then: where there are several inputs, the adapter knows no history,
+        or a summary has taken the place of a call's inputs or of its end.
+        """
+        fields = [*self.signature.input_fields]
+        is_known = isinstance(dspy.settings.adapter or dspy.ChatAdapter(), dspy.ChatAdapter)
+        starts = [at for at, part in enumerate(parts) if isinstance(part, Inputs)]
+        if len(fields) != 1 or fields == [_HISTORY] or not is_known or starts[:1] != [0]:
+            return []
+        calls = [parts[start:end] for start, end in pairwise([*starts, len(parts)])]
+        if not all(isinstance(end := call[-1], Step) and end.values[1] == "finish" for call in calls):
+            return []
+        return [
+            {
+                fields[0]: next(iter(inputs.values.values())),
+                "trajectory": self._format_parts(steps),
+                **dict(zip(_ANSWER, end.values, strict=False)),
+            }
+            for inputs, *steps, end in calls
+        ]
+
     def _format_parts(self, parts: Sequence[Part]) -> str:
         """Formats what the model sees as DSPy formats a trajectory."""
         shown: dict[str, Any] = {}
@@ -203,8 +251,9 @@ class TenfoldReAct(dspy.ReAct):
             if isinstance(part, Step):
                 number = next(steps)
                 shown |= {f"{key}_{number}": value for key, value in zip(_KEYS, part.values, strict=True)}
-            elif not isinstance(part, Inputs):
-                shown[f"earlier_{next(texts)}"] = part
+            else:
+                text = next(iter(part.values.values())) if isinstance(part, Inputs) else part
+                shown[f"earlier_{next(texts)}"] = text
         return str(self._format_trajectory(shown))
 
 

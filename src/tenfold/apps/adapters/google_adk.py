@@ -13,12 +13,16 @@ from collections import OrderedDict
 from typing import Any, Unpack
 
 import msgspec
-from google.adk.agents.callback_context import CallbackContext
-from google.adk.agents.llm_agent import LlmAgent
-from google.adk.models import LlmRequest, LlmResponse
-from google.adk.plugins.base_plugin import BasePlugin
-from google.adk.tools import FunctionTool
-from google.genai.types import Content, GenerateContentConfig
+
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from google.adk.agents.callback_context import CallbackContext
+    from google.adk.agents.llm_agent import LlmAgent
+    from google.adk.models import LlmRequest, LlmResponse
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.tools import FunctionTool
+    from google.genai.types import Content, GenerateContentConfig
 
 from tenfold.apps.adapters.host_sessions import MAX_SESSIONS, Fitted, HostSession, HostSessions, build_lookups
 from tenfold.formats.objects.google_adk import CONVERTER

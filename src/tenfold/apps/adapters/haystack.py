@@ -21,14 +21,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
-from haystack import component
-from haystack.components.agents.state import State
-from haystack.components.agents.state.state_utils import replace_values
-from haystack.components.generators.chat.types import ChatGenerator
-from haystack.core.serialization import component_to_dict, default_to_dict
-from haystack.dataclasses import ChatMessage, StreamingCallbackT
-from haystack.hooks.protocol import Hook, HookPoint
-from haystack.tools import Tool, ToolsType
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from haystack import component
+    from haystack.components.agents.state import State
+    from haystack.components.agents.state.state_utils import replace_values
+    from haystack.components.generators.chat.types import ChatGenerator
+    from haystack.core.serialization import component_to_dict, default_to_dict
+    from haystack.dataclasses import ChatMessage, StreamingCallbackT
+    from haystack.hooks.protocol import Hook, HookPoint
+    from haystack.tools import Tool, ToolsType
 
 from tenfold.apps.adapters.host_sessions import Fitted, HostSession, HostSessions
 from tenfold.core.wire.given_values import name_type

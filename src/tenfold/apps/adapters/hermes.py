@@ -34,8 +34,12 @@ from collections.abc import Mapping, Sequence
 from operator import is_
 from typing import Any, Unpack
 
-from agent.context_engine import ContextEngine  # that is Hermes' own package
 from msgspec.structs import replace
+
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from agent.context_engine import ContextEngine  # that is Hermes' own package
 
 from tenfold.apps.adapters.host_sessions import HostSession, HostSessions
 from tenfold.compaction.plan.draft import RecallMode

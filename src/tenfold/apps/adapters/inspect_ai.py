@@ -19,24 +19,27 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Unpack
 
-from inspect_ai.agent import Agent, AgentState
-from inspect_ai.event import SpanBeginEvent
-from inspect_ai.log import transcript
-from inspect_ai.log._samples import sample_active
-from inspect_ai.model import (
-    ChatMessage,
-    ChatMessageAssistant,
-    ChatMessageSystem,
-    ChatMessageTool,
-    ChatMessageUser,
-    CompactionStrategy,
-    Model,
-    ModelOutput,
-    execute_tools,
-    get_model,
-)
-from inspect_ai.tool import Tool, ToolDef, ToolInfo
-from inspect_ai.util import current_span_id
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from inspect_ai.agent import Agent, AgentState
+    from inspect_ai.event import SpanBeginEvent
+    from inspect_ai.log import transcript
+    from inspect_ai.log._samples import sample_active
+    from inspect_ai.model import (
+        ChatMessage,
+        ChatMessageAssistant,
+        ChatMessageSystem,
+        ChatMessageTool,
+        ChatMessageUser,
+        CompactionStrategy,
+        Model,
+        ModelOutput,
+        execute_tools,
+        get_model,
+    )
+    from inspect_ai.tool import Tool, ToolDef, ToolInfo
+    from inspect_ai.util import current_span_id
 
 from tenfold.apps.adapters.host_sessions import MAX_SESSIONS, Fitted, HostSession, HostSessions, build_lookups
 from tenfold.compaction.trigger.limits import FillTrigger

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Unpack
 
-from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
-from langchain.tools import ToolRuntime
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.tools import BaseTool, StructuredTool
-from langchain_core.utils.function_calling import convert_to_openai_tool
-from langgraph.config import get_config
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+    from langchain.tools import ToolRuntime
+    from langchain_core.messages import AIMessage, BaseMessage
+    from langchain_core.tools import BaseTool, StructuredTool
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.config import get_config
 
 from tenfold.apps.adapters.host_sessions import Fitted, HostSession, HostSessions
 from tenfold.formats.objects.langchain import CONVERTER

@@ -26,11 +26,15 @@ from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Unpack
 
-import litellm
-from litellm.integrations.custom_logger import CustomLogger
-from litellm.types.utils import CallTypes, Message, ModelResponse
 from msgspec import Struct
-from pydantic import BaseModel
+
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    import litellm
+    from litellm.integrations.custom_logger import CustomLogger
+    from litellm.types.utils import CallTypes, Message, ModelResponse
+    from pydantic import BaseModel
 
 from tenfold.apps.adapters.host_sessions import HostSession, HostSessions
 from tenfold.core.wire.given_values import name_type

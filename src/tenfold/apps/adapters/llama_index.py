@@ -20,18 +20,22 @@ from typing import Any, Unpack, cast
 from weakref import WeakValueDictionary
 
 import msgspec
-from llama_index.core.agent.react.types import ObservationReasoningStep
-from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
-from llama_index.core.base.llms.types import ChatMessage
-from llama_index.core.instrumentation import get_dispatcher
-from llama_index.core.instrumentation.event_handlers import BaseEventHandler
-from llama_index.core.instrumentation.events.exception import ExceptionEvent
-from llama_index.core.instrumentation.events.llm import LLMChatEndEvent, LLMChatStartEvent
-from llama_index.core.instrumentation.events.span import SpanDropEvent
-from llama_index.core.memory import BaseMemory
-from llama_index.core.tools import FunctionTool
-from llama_index.core.workflow import Context, WorkflowRuntimeError
-from pydantic import PrivateAttr
+
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from llama_index.core.agent.react.types import ObservationReasoningStep
+    from llama_index.core.agent.workflow import FunctionAgent, ReActAgent
+    from llama_index.core.base.llms.types import ChatMessage
+    from llama_index.core.instrumentation import get_dispatcher
+    from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+    from llama_index.core.instrumentation.events.exception import ExceptionEvent
+    from llama_index.core.instrumentation.events.llm import LLMChatEndEvent, LLMChatStartEvent
+    from llama_index.core.instrumentation.events.span import SpanDropEvent
+    from llama_index.core.memory import BaseMemory
+    from llama_index.core.tools import FunctionTool
+    from llama_index.core.workflow import Context, WorkflowRuntimeError
+    from pydantic import PrivateAttr
 
 from tenfold.apps.adapters.host_sessions import Fitted, HostSession, HostSessions, build_lookups
 from tenfold.core.record.message import Message

@@ -20,9 +20,13 @@ from inspect import isawaitable
 from typing import Any, Unpack
 
 import msgspec
-from agents import Agent, FunctionTool, Model, ModelProvider, RunConfig, SessionSettings, function_tool
-from agents.models import get_default_model
-from agents.run_config import CallModelData, ModelInputData
+
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from agents import Agent, FunctionTool, Model, ModelProvider, RunConfig, SessionSettings, function_tool
+    from agents.models import get_default_model
+    from agents.run_config import CallModelData, ModelInputData
 
 from tenfold.apps.adapters.host_sessions import Fitted, HostSession, HostSessions, build_lookups
 from tenfold.core.wire import WIRES

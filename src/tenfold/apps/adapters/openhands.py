@@ -17,14 +17,26 @@ from typing import Any, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
-from openhands.sdk.context.condenser import CondenserBase
-from openhands.sdk.context.view import View
-from openhands.sdk.event import ActionEvent, Condensation, LLMConvertibleEvent, MessageEvent, SystemPromptEvent
-from openhands.sdk.llm import LLM, Message
-from openhands.sdk.llm.call_context import resolve_llm_call_context
-from openhands.sdk.llm.exceptions import LLMContextWindowExceedError
-from openhands.sdk.tool import Action, Observation, Tool, ToolAnnotations, ToolDefinition, ToolExecutor, register_tool
-from pydantic import Field, PrivateAttr, field_serializer
+
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from openhands.sdk.context.condenser import CondenserBase
+    from openhands.sdk.context.view import View
+    from openhands.sdk.event import ActionEvent, Condensation, LLMConvertibleEvent, MessageEvent, SystemPromptEvent
+    from openhands.sdk.llm import LLM, Message
+    from openhands.sdk.llm.call_context import resolve_llm_call_context
+    from openhands.sdk.llm.exceptions import LLMContextWindowExceedError
+    from openhands.sdk.tool import (
+        Action,
+        Observation,
+        Tool,
+        ToolAnnotations,
+        ToolDefinition,
+        ToolExecutor,
+        register_tool,
+    )
+    from pydantic import Field, PrivateAttr, field_serializer
 
 from tenfold.apps.adapters.host_sessions import Fitted, HostSession, HostSessions
 from tenfold.core.wire.given_values import name_type

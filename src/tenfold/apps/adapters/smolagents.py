@@ -16,10 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeVar, Unpack
 
-from smolagents import CodeAgent, LocalPythonExecutor, MultiStepAgent, Tool
-from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, SystemPromptStep
-from smolagents.models import ChatMessage, get_tool_json_schema
-from smolagents.utils import AgentGenerationError
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from smolagents import CodeAgent, LocalPythonExecutor, MultiStepAgent, Tool
+    from smolagents.memory import ActionStep, FinalAnswerStep, MemoryStep, SystemPromptStep
+    from smolagents.models import ChatMessage, get_tool_json_schema
+    from smolagents.utils import AgentGenerationError
 
 from tenfold.apps.adapters.host_sessions import HostSession, HostSessions
 from tenfold.core.wire.given_values import name_type

@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Unpack
 
-from strands import tool
-from strands.agent.conversation_manager import ConversationManager
-from strands.hooks import AgentInitializedEvent, HookRegistry
-from strands.middleware import InvokeModelContext, InvokeModelStage, ModelStopReason
-from strands.types.exceptions import ContextWindowOverflowException
+from tenfold.apps.adapters import name_extra
+
+with name_extra(__name__):
+    from strands import tool
+    from strands.agent.conversation_manager import ConversationManager
+    from strands.hooks import AgentInitializedEvent, HookRegistry
+    from strands.middleware import InvokeModelContext, InvokeModelStage, ModelStopReason
+    from strands.types.exceptions import ContextWindowOverflowException
 
 from tenfold.apps.adapters.host_sessions import Fitted, HostSession, HostSessions, build_lookups
 from tenfold.formats.objects.strands import CONVERTER, build_blocks, read_blocks
