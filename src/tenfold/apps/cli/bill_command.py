@@ -18,16 +18,14 @@ from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOpti
 from tenfold.core.record.token_reading import format_thousands
 from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.errors import UsageError
-from tenfold.models.prices import Prices, TokenUse, find_rate
+from tenfold.models.prices import TokenUse
 from tenfold.session.bill import build_bill
-from tenfold.session.ledger import SHARE_NAMES, Bill, BillLine, BillPoint, Grouping
+from tenfold.session.bill_text import describe_limits, describe_shares, explain_loss, format_dollars, parse_start
+from tenfold.session.ledger import Bill, BillLine, BillPoint, Grouping
 from tenfold.store.location import describe_location
 from tenfold.store.lookup import find_session
-from tenfold.store.retention import parse_age
 
 _PLOT_FORMATS = ("svg", "png", "pdf")
-_LEAST_CENTS = 0.995
-"""From so many dollars on, cents are exact enough; below, four digits are shown."""
 
 
 def bill(  # noqa: PLR0913 - a parameter for each option
@@ -53,7 +51,7 @@ def bill(  # noqa: PLR0913 - a parameter for each option
     Summaries, lookups and caches that had to be written anew are paid for in these figures, so that what is saved may
     be below zero: then Tenfold cost you money. docs/bill.md says how each figure is computed.
     """
-    grouping, start = _parse_grouping(by), _parse_since(since)
+    grouping, start = _parse_grouping(by), parse_start(since)
     _check_plot(plot)
     with open_cli_store(store) as place:
         only = None if session is None else [find_session(place, session, namespace=namespace).info.id]
@@ -74,20 +72,6 @@ def _parse_grouping(text: str) -> Grouping:
             return text
         case _:
             raise UsageError(f"--by is {text!r}: it is session, model or client")
-
-
-def _parse_since(text: str) -> int | None:
-    """Parses an age or a day to microseconds UTC. None for "". Raises `UsageError` for anything else."""
-    if not text:
-        return None
-    try:
-        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1e6)
-    except ValueError:
-        pass
-    try:
-        return int(datetime.now(UTC).timestamp() * 1e6) - parse_age(text) * 1_000_000
-    except UsageError as exc:
-        raise UsageError(f"--since is {text!r}: give an age, as in 7d or 12h, or a day, as in 2026-11-30") from exc
 
 
 def _name_start(start: int | None) -> str:
@@ -124,7 +108,7 @@ def _print_bill(found: Bill) -> None:
     show()
     print_table(("tokens", "uncached", "cached", "written", "answers"), _list_tokens(total), right=_TOKEN_COLUMNS)
     show()
-    for line in _describe_limits(found):
+    for line in describe_limits(found):
         show(line)
 
 
@@ -150,27 +134,8 @@ def _print_saving(total: BillLine) -> None:
     show(f"Saved {format_dollars(total.saving)}{paid}", style=style)
     for line, is_loss in describe_shares(total):
         show(f"  {line}", style="red" if is_loss else None)
-
-
-def describe_shares(line: BillLine) -> list[tuple[str, bool]]:
-    """Says what was saved as a share of each denominator that is known, with its arithmetic, and whether it is a loss.
-
-    >>> describe_shares(BillLine("", unhidden=TokenUse(200), sent=TokenUse(50)))
-    [('75.0% of the input tokens (150 of 200)', False)]
-    """
-    saved = format_dollars(line.saving)
-    parts = {
-        "of_input_tokens": (format_thousands_signed(line.saved_tokens), format_thousands(line.unhidden.input)),
-        "of_input_bill": (saved, format_dollars(line.unhidden_paid.input)),
-        "of_whole_bill": (saved, format_dollars(line.unhidden_paid.total)),
-        "of_session": (saved, format_dollars(line.session_paid.total)),
-    }
-    shares = asdict(line.shares)
-    return [
-        (f"{shares[name]:.1%} {SHARE_NAMES[name]} ({part} of {whole})", shares[name] < 0)
-        for name, (part, whole) in parts.items()
-        if shares[name] is not None
-    ]
+    for reason in explain_loss(total):
+        show(f"  {reason}")
 
 
 def _list_tokens(total: BillLine) -> Sequence[tuple[str, ...]]:
@@ -181,54 +146,6 @@ def _list_tokens(total: BillLine) -> Sequence[tuple[str, ...]]:
 
 def _list_counts(use: TokenUse) -> tuple[int, ...]:
     return use.uncached, use.cached, use.written, use.output
-
-
-def _describe_limits(found: Bill) -> list[str]:
-    """Says where the figures are from, and what is not in them."""
-    total, lines = found.total, []
-    if total.too_long:
-        lines.append(
-            f"{total.too_long:,} of these requests would not have fitted the window. Each counts as a full window, "
-            "read from the cache."
-        )
-    first, last = found.days
-    days = "" if not first else f" on {first}" if first == last else f" from {first} to {last}"
-    for prices in found.prices:
-        since = f", in force since {prices.since}" if prices.since else ""
-        lines.append(f"{prices.model}: {describe_prices(prices)} ({prices.source}{since})")
-    if found.prices:
-        lines.append(f"In dollars for a million tokens, as listed for the day of each request{days}.")
-    if found.unknown_prices:
-        count = f"{total.unpriced:,} request{'s' * (total.unpriced != 1)}"
-        names = ", ".join(to_one_line(name, 60) for name in found.unknown_prices)
-        remedy = "" if found.prices else "; pip install 'tenfold[models]' has the prices of many"
-        lines.append(f"No price is known for {count} by {names}: they are in no dollar above{remedy}.")
-    if found.untimed:
-        lines.append(f"Nobody knows when {found.untimed:,} requests were, so they are left out.")
-    return lines
-
-
-def describe_prices(prices: Prices) -> str:
-    """Names the prices of a short request, and of long ones where they differ."""
-    kinds = (("in", prices.input), ("cached", prices.read), ("written", prices.write), ("answers", prices.output))
-    text = ", ".join(f"{name} ${find_rate(tiers, 1):g}" for name, tiers in kinds if tiers)
-    steps = sorted({tier.above for _, tiers in kinds for tier in tiers if tier.above >= 0})
-    return text + (f", more above {format_thousands(steps[0])}" if steps else "")
-
-
-def format_dollars(amount: float) -> str:
-    """Formats an amount: `$12.34`, `-$0.0512`.
-
-    >>> format_dollars(-0.05123)
-    '-$0.0512'
-    """
-    sign, size = "-" if amount < 0 else "", abs(amount)
-    return f"{sign}${size:,.2f}" if size >= _LEAST_CENTS or not size else f"{sign}${size:.4f}"
-
-
-def format_thousands_signed(tokens: int) -> str:
-    """Formats a number of tokens that may be below zero."""
-    return f"-{format_thousands(-tokens)}" if tokens < 0 else format_thousands(tokens)
 
 
 # -- the plot ----------------------------------------------------------------------------------------------------------
