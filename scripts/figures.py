@@ -34,7 +34,7 @@ PAGES = (
     FigurePage("docs/clients.md", (*_WHOLE, "clients", "tests/live"), "make clients"),
     FigurePage("docs/frameworks.md", (*_WHOLE, "adapters", "tests/adapters"), "make adapters WRITE=1"),
     FigurePage("docs/kits.md", (*_VIEWS, "yardstick/kits"), "make kits WRITE=1"),
-    FigurePage("docs/measures.md", ("src/tenfold/store",), "python -m yardstick.scripts.public_sets FILE"),
+    FigurePage("docs/measures.md", ("src/tenfold/store",), "tenfold eval search and generations with --set"),
     FigurePage(
         "docs/meter.md",
         ("src/tenfold/core/meter", "src/tenfold/core/wire"),

@@ -14,6 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.apps.cli.main import run
+from tenfold_yardstick.asked_sessions import BESIDE, AskedSession, read_asked_session
 from tenfold_yardstick.goals import judge_goals
 from tenfold_yardstick.gold_answers import AnswerCounts, count_answers
 from tenfold_yardstick.gold_answers import build_tables as answers_tables
@@ -370,20 +371,28 @@ def write_scenario(folder: Path) -> Path:
     return file
 
 
+def read_questions(file: Path) -> AskedSession:
+    session = read_asked_session(file)
+    assert session is not None
+    return session
+
+
 def test_an_answer_counts_where_its_text_is_in_the_view_or_one_search_away(tmp_path: Path) -> None:
-    own, last = count_answers(write_scenario(tmp_path), get_methods(["tenfold", "keep-last"]), budgets=[2_000])
+    own, last = count_answers(
+        read_questions(write_scenario(tmp_path)), get_methods(["tenfold", "keep-last"]), budgets=[2_000]
+    )
     assert (own.asked, own.literal, own.within) == (3, 2, 2)
     assert (last.literal, last.shown, last.within) == (2, 1, None), "only Tenfold's methods have a search"
     assert own.past == last.past > 10_000
     file = tmp_path / "none.json"
     file.write_text(json.dumps([{"role": "user", "content": "hello"}]), "utf-8")
-    assert count_answers(file, get_methods(["keep-all"])) == []
+    assert read_asked_session(file) is None
 
 
 def test_an_answer_above_the_budget_does_not_count(tmp_path: Path) -> None:
-    (whole,) = count_answers(write_scenario(tmp_path), get_methods(["keep-all"]), budgets=[2_000])
+    (whole,) = count_answers(read_questions(write_scenario(tmp_path)), get_methods(["keep-all"]), budgets=[2_000])
     assert (whole.literal, whole.shown, whole.over) == (2, 0, True)
-    (fits,) = count_answers(write_scenario(tmp_path), get_methods(["keep-all"]), budgets=[whole.past])
+    (fits,) = count_answers(read_questions(write_scenario(tmp_path)), get_methods(["keep-all"]), budgets=[whole.past])
     assert (fits.shown, fits.over) == (2, False)
 
 
@@ -395,12 +404,12 @@ def test_the_table_of_answers_says_how_many_were_asked_of_a_session_above_the_bu
         AnswerCounts("c", name, 5_000, 4, 4, 4, within, past=900) for name, within in (("tenfold", 4), ("b", None))
     ]
     (made,) = answers_tables([*large, *small])
-    assert made.rows == [("tenfold", "5/6", "6/6"), ("b", "5/6", "-")]
+    assert made.rows == [("tenfold", "5/6", "6/6", "0"), ("b", "5/6", "-", "0")]
     assert "7 questions" in made.note
     assert "history: 6. Sessions above 5k tokens were compacted; 2 of the questions" in made.note
     (goal,) = (goal for goal in judge_goals(Yardstick(gold=(*large, *small))) if "gold" in goal.subject)
     assert (goal.result, goal.verdict) == ("6 of 6, 2 of them of sessions above the budget", "met")
-    apart = replace(large[0], within=1, beside=True)
+    apart = replace(large[0], within=1, source=BESIDE)
     (goal,) = (goal for goal in judge_goals(Yardstick(gold=(*large, *small, apart))) if "gold" in goal.subject)
     assert goal.result.endswith("; of files beside sessions 1 of 2, 2 above it")
     assert goal.verdict == "met", "judged are the bundled scenarios"

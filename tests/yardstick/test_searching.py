@@ -9,9 +9,20 @@ import pytest
 
 from tenfold.apps.cli.main import run
 from tenfold.errors import BadInput
-from tenfold_yardstick.question_search import DEPTHS, EvidenceHits, build_table, find_evidence, run_searches
+from tenfold_yardstick.asked_sessions import AskedSession, read_asked_session
+from tenfold_yardstick.question_search import DEPTHS, EvidenceHits, build_table, run_searches
 from tests import sessions
 from tests.formats.made import EVENTS
+
+
+def read(file: Path) -> AskedSession:
+    session = read_asked_session(file)
+    assert session is not None
+    return session
+
+
+def list_evidence(session: AskedSession) -> list[tuple[str, tuple[int, ...]]]:
+    return [(question.prompt, question.evidence) for question in session.questions if question.evidence]
 
 
 def write_scenario(folder: Path, said: list[str], questions: list[tuple[str, str]]) -> Path:
@@ -41,20 +52,22 @@ def test_evidence_is_every_message_that_holds_the_answer(tmp_path: Path) -> None
     file = write_scenario(
         tmp_path, TALK, [("Where does the gateway listen?", "Port-8841"), ("Is it teal?", "yes"), ("x", "gone")]
     )
-    texts, questions = find_evidence(file)
-    assert texts == TALK
-    assert [(q.prompt, q.evidence) for q in questions] == [("Where does the gateway listen?", (0, 4))]
+    session = read(file)
+    assert [message["content"] for message in session.messages] == TALK
+    assert list_evidence(session) == [("Where does the gateway listen?", (0, 4))]
 
 
 def test_each_search_is_asked_each_question(tmp_path: Path) -> None:
-    scores = run_searches(write_scenario(tmp_path, TALK, [("gateway", "port-8841"), ("banner", "banner")]))
+    scores = run_searches(read(write_scenario(tmp_path, TALK, [("gateway", "port-8841"), ("banner", "banner")])))
     assert [(s.method, s.evidence, s.found) for s in scores] == [
         (method, evidence, (1, 1, 1)) for method in ("tenfold", "bm25 with stemming") for evidence in (2, 1)
     ]
 
 
 def test_the_yardstick_looks_for_stems_and_for_any_of_the_words(tmp_path: Path) -> None:
-    scores = run_searches(write_scenario(tmp_path, TALK, [("Tell me the colours, listening gateways?", "banner")]))
+    scores = run_searches(
+        read(write_scenario(tmp_path, TALK, [("Tell me the colours, listening gateways?", "banner")]))
+    )
     assert [s.found for s in scores if s.method != "tenfold"] == [(0, 1, 1)]
 
 
@@ -73,9 +86,9 @@ def test_recall_counts_what_so_many_hits_can_hold() -> None:
 def test_a_file_without_questions_has_nothing_to_ask(tmp_path: Path) -> None:
     file = tmp_path / "talk.jsonl"
     file.write_text('{"role": "user", "content": "Hello."}\n{"role": "assistant", "content": "Hi."}\n')
-    assert find_evidence(file) == ([], [])
+    assert read_asked_session(file) is None
     with pytest.raises(BadInput, match="check the path"):
-        find_evidence(tmp_path / "missing.json")
+        read_asked_session(tmp_path / "missing.json")
 
 
 def test_the_command_says_what_it_found_or_that_there_was_nothing(
@@ -107,11 +120,11 @@ def test_questions_may_stand_in_a_file_beside_a_session_in_any_format(
 ) -> None:
     asks = '[[questions]]\nprompt = "Where does the gateway listen?"\nexpectedSubstring = "port-8841"\n'
     file = write_session(tmp_path, asks)
-    assert [(q.prompt, q.evidence) for q in find_evidence(file)[1]] == [("Where does the gateway listen?", (0, 4))]
+    assert list_evidence(read(file)) == [("Where does the gateway listen?", (0, 4))]
     assert run(["eval", "search", str(tmp_path), "--methods", "tenfold,keep-last", "--budgets", "2k,1k"]) == 0
     out = capsys.readouterr().out
     assert out.count("Questions of files beside sessions, compacted to") == 2
-    assert out.count("keep-last\t1/1\t-") == out.count("tenfold\t1/1\t1/1") == 2
+    assert out.count("keep-last\t1/1\t-\t") == out.count("tenfold\t1/1\t1/1\t") == 2
     assert "Questions with gold answers" not in out
 
 
@@ -125,7 +138,7 @@ def test_questions_may_stand_in_a_file_beside_a_session_in_any_format(
 )
 def test_a_file_of_questions_that_is_none_is_refused(tmp_path: Path, questions: str, said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        find_evidence(write_session(tmp_path, questions))
+        read_asked_session(write_session(tmp_path, questions))
 
 
 def test_of_a_file_with_several_sessions_nothing_can_be_asked(tmp_path: Path) -> None:
@@ -133,12 +146,12 @@ def test_of_a_file_with_several_sessions_nothing_can_be_asked(tmp_path: Path) ->
     file.write_bytes(EVENTS)
     (tmp_path / "two.questions.toml").write_text('[[questions]]\nprompt = "x"\nexpectedSubstring = "x"\n', "utf-8")
     with pytest.raises(BadInput, match="and 2 sessions"):
-        find_evidence(file)
+        read_asked_session(file)
 
 
 def test_the_projects_own_questions_are_answered_better_than_by_plain_bm25() -> None:
     own = Path(__file__).resolve().parents[2] / "examples" / "sessions"
-    every = [one for file in sorted(own.glob("*.json*")) for one in run_searches(file)]
+    every = [one for file in sorted(own.glob("*.json*")) for one in run_searches(read(file))]
     assert len(every) == 2 * 48, "every answer stands in its session"
     ours, theirs = ([float(share) for share in row[1:4]] for row in build_table(every).rows)
     assert ours[0] > theirs[0]
@@ -148,7 +161,7 @@ def test_the_projects_own_questions_are_answered_better_than_by_plain_bm25() -> 
 def test_the_bundled_questions_are_answered_by_plain_bm25_and_better_by_tenfold() -> None:
     sessions.require_sessions()
     files = sorted((sessions.FOLDER / "gemini-cli" / "compression-scenarios").glob("*.json"))
-    every = [one for file in files for one in run_searches(file)]
+    every = [one for file in files for one in run_searches(read(file))]
     scores = [one for one in every if one.method != "tenfold"]
     assert len(scores) == 16
     assert sum(one.found[-1] > 0 for one in scores) >= 14

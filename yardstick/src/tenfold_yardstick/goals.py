@@ -180,7 +180,7 @@ def _judge_planted_rules(quality: Quality | None) -> Iterator[YardstickGoal]:
 def _judge_gold_answers(yardstick: Yardstick) -> YardstickGoal:
     what, goal = "questions with gold answers that stand in the history, at 5k tokens or one search away", "all"
     every = [one for one in yardstick.gold if (one.method, one.budget) == (OURS, GOLD_BUDGET)]
-    own, beside = ([one for one in every if one.beside == is_beside] for is_beside in (False, True))
+    own, beside = ([one for one in every if bool(one.source) == is_beside] for is_beside in (False, True))
     literal, more = (sum(one.literal for one in some) for some in (own, beside))
     reached, there = (sum(one.within or 0 for one in some) for some in (own, beside))
     measured = f"{reached} of {literal}, {count_above_budget(own)} of them of sessions above the budget"

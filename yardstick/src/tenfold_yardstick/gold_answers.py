@@ -1,25 +1,26 @@
-"""Checks whether the answers to the questions that come with a file survive a compaction.
+"""Checks whether the answers to the questions about a session survive a compaction.
 
-The questions are those of `question_search.py`. Here the whole conversation is compacted. An answer counts if its text
-is in a view within the budget, or in the result of one search for the question's own words.
+The whole conversation is compacted. An answer counts if its text is in a view that would have been sent, or in the
+result of one search for the question's own words.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.testing.chats import count_total_tokens
-from tenfold.testing.methods import Method, Preset, UnableError
-from tenfold.testing.probes.chat_text import get_text
-from tenfold.testing.probes.kinds import ChatMessage
+from tenfold.testing.methods import Method, UnableError
+from tenfold_yardstick.asked_sessions import AskedSession, join_text
 from tenfold_yardstick.cases import COMPACTION, Case
 from tenfold_yardstick.future_recall import build_search, is_over_budget
-from tenfold_yardstick.question_search import QUESTIONS_SUFFIX, EvidenceHits, read_questioned_session, read_questions
+from tenfold_yardstick.gates import find_failures_within, find_refusal
+from tenfold_yardstick.methods import has_search
+from tenfold_yardstick.question_search import EvidenceHits
 from tenfold_yardstick.tables import Table
 
 GOLD_BUDGET = 5_000
@@ -27,12 +28,13 @@ GOLD_BUDGET = 5_000
 
 
 class AnswerCounts(Struct, frozen=True):
-    """How one method did on the questions of one file.
+    """How one method did on the questions about one session, of one kind where a public set has kinds.
 
     `asked` counts all questions, and `literal` those whose answer stands word for word in the history. `shown` counts
     those that the view answers, and `within` those that the view or one search answers (None: the method has no
-    search). `past` is the session's size in tokens; a session up to the budget is not compacted. A view that is `over`
-    the budget answers nothing. `beside` means that the questions are in a file beside the session.
+    search). `past` is the session's size in tokens; a session up to the budget is not compacted, and `tokens` is the
+    size of the view. A view that is `over` the budget or `refused` by a gate of validity answers nothing. `source` is
+    where the questions are (see `AskedSession`).
     """
 
     session: str
@@ -45,54 +47,47 @@ class AnswerCounts(Struct, frozen=True):
     unable: str = ""
     past: int = 0
     over: bool = False
-    beside: bool = False
+    source: str = ""
+    kind: str = ""
+    refused: str = ""
+    tokens: int = 0
 
 
 def count_answers(
-    path: Path,
-    methods: Sequence[Method],
-    *,
-    budgets: Sequence[int] = (GOLD_BUDGET,),
-    name: str = "",
-    format: str | None = None,
+    session: AskedSession, methods: Sequence[Method], *, budgets: Sequence[int] = (GOLD_BUDGET,)
 ) -> list[AnswerCounts]:
-    """Counts how many of a file's questions are answered after each method at each budget.
-
-    The result is empty if no questions come with the file. `name` and `format` are as in `read_sessions`. Raises what
-    `read_questioned_session` raises.
-    """
-    posed = read_questions(path)
-    if not posed:
-        return []
-    session = read_questioned_session(path, name, format=format)
+    """Counts how many of the questions about a session are answered after each method at each budget, by kind."""
     past = session.messages
-    whole = _join_text(past)
-    literal_questions = [(one.prompt, one.expected.casefold()) for one in posed if one.expected.casefold() in whole]
+    whole, size = join_text(past), count_total_tokens(past)
+    literal = [question for question in session.questions if question.is_in(whole)]
     search = build_search(Case(session.name, len(past), COMPACTION, past))
-    away = {
-        i
-        for i, (prompt, answer) in enumerate(literal_questions)
-        if any(answer in hit.casefold() for hit in search(prompt))
-    }
-    size, beside = count_total_tokens(past), path.with_suffix(QUESTIONS_SUFFIX).exists()
+    away = {one for one in literal if one.is_in("\n".join(search(one.prompt)).casefold())}
+    asked = Counter(question.kind for question in session.questions)
     out: list[AnswerCounts] = []
     for budget, method in product(budgets, methods):
-        near = 0 if isinstance(method, Preset) else None
-        score = AnswerCounts(
-            session.name, method.name, budget, len(posed), len(literal_questions), within=near, past=size, beside=beside
-        )
-        try:
-            result = method.compact(past, budget=budget)
-        except UnableError as exc:
-            out.append(replace(score, unable=str(exc)))
-            continue
-        if is_over_budget(method.name, result.tokens, budget):
-            out.append(replace(score, over=True))
-            continue
-        view = _join_text(result.messages)
-        shown = {i for i, (_, answer) in enumerate(literal_questions) if answer in view}
-        out.append(replace(score, shown=len(shown), within=None if near is None else len(shown | away)))
+        made, score = _compact(session, method, budget, size)
+        shown = {one for one in literal if one.is_in(made)}
+        is_lost = bool(score.unable or score.refused or score.over)
+        reached = shown if is_lost else shown | away
+        for kind, count in asked.items():
+            near = sum(one.kind == kind for one in reached) if has_search(method) else None
+            found = sum(one.kind == kind for one in shown)
+            of = sum(one.kind == kind for one in literal)
+            out.append(replace(score, kind=kind, asked=count, literal=of, shown=found, within=near))
     return out
+
+
+def _compact(session: AskedSession, method: Method, budget: int, size: int) -> tuple[str, AnswerCounts]:
+    """Returns the text of the view, "" if it would not have been sent, and a score that says so."""
+    score = AnswerCounts(session.name, method.name, budget, 0, 0, past=size, source=session.source)
+    try:
+        result = method.compact(session.messages, budget=budget)
+    except UnableError as exc:
+        return "", replace(score, unable=str(exc))
+    over = is_over_budget(method.name, result.tokens, budget)
+    refused = find_refusal(find_failures_within(session.messages, result.messages, budget))
+    score = replace(score, over=over, refused=refused, tokens=result.tokens)
+    return "" if over or refused else join_text(result.messages), score
 
 
 class Quiz(Struct, frozen=True):
@@ -108,12 +103,17 @@ def count_above_budget(scores: Sequence[AnswerCounts]) -> int:
 
 
 def build_tables(scores: Sequence[AnswerCounts]) -> list[Table]:
-    """Returns a table of the answered questions for each budget.
+    """Returns a table of the answered questions for each budget, and one by kind where the questions have kinds.
 
-    Questions in files beside sessions get tables of their own.
+    Questions in files beside sessions, and those of a public set, get tables of their own.
     """
-    kinds = sorted({(one.budget, one.beside) for one in scores})
-    return [_build_table([one for one in scores if (one.budget, one.beside) == kind]) for kind in kinds]
+    tables: list[Table] = []
+    for budget, source in sorted({(one.budget, one.source) for one in scores}):
+        own = [one for one in scores if (one.budget, one.source) == (budget, source)]
+        tables.append(_build_table(own))
+        if any(one.kind for one in own):
+            tables.append(_build_kind_table(own))
+    return tables
 
 
 def _build_table(scores: Sequence[AnswerCounts]) -> Table:
@@ -123,20 +123,39 @@ def _build_table(scores: Sequence[AnswerCounts]) -> Table:
         literal = sum(one.literal for one in own)
         near = [one.within for one in own if one.within is not None]
         shown = sum(one.shown for one in own)
-        rows.append((shown, (name, f"{shown}/{literal}", f"{sum(near)}/{literal}" if near else "-")))
+        sizes = {one.session: one.tokens for one in own if not one.unable}
+        tokens = f"{sum(sizes.values()) / len(sizes):,.0f}" if sizes else "-"
+        rows.append((shown, (name, f"{shown}/{literal}", f"{sum(near)}/{literal}" if near else "-", tokens)))
     first = [one for one in scores if one.method == scores[0].method]
-    size = f"{scores[0].budget / 1_000:g}k"
     note = (
         f"Of {sum(one.asked for one in first)} questions those count whose answer stands word for word in the history: "
-        f"{sum(one.literal for one in first)}. Sessions above {size} tokens were compacted; "
+        f"{sum(one.literal for one in first)}. Sessions above {_format_budget(scores)} tokens were compacted; "
         f"{count_above_budget(first)} of the questions are about those. A result above its budget scores 0, and so "
-        "does none. Only Tenfold's methods have a search."
+        "does one that a provider refuses, and none. Only Tenfold's methods have a search. Tokens are the mean of the "
+        "views."
     )
-    columns = ("method", "in the view", "or one search away")
-    title = "Questions of files beside sessions" if first[0].beside else "Questions with gold answers"
+    columns = ("method", "in the view", "or one search away", "tokens")
     ordered = [row for _, row in sorted(rows, key=lambda ranked: -ranked[0])]
-    return Table(f"{title}, compacted to {size} tokens", columns, ordered, note)
+    return Table(f"{_get_title(scores)}, compacted to {_format_budget(scores)} tokens", columns, ordered, note)
 
 
-def _join_text(messages: Sequence[ChatMessage]) -> str:
-    return "\n".join(get_text(m) for m in messages).casefold()
+def _build_kind_table(scores: Sequence[AnswerCounts]) -> Table:
+    kinds = [
+        kind for kind in dict.fromkeys(one.kind for one in scores) if any(o.literal for o in scores if o.kind == kind)
+    ]
+    rows: list[tuple[str, ...]] = []
+    for name in dict.fromkeys(one.method for one in scores):
+        own = {kind: [one for one in scores if (one.method, one.kind) == (name, kind)] for kind in kinds}
+        rows.append(
+            (name, *(f"{sum(o.shown for o in own[kind])}/{sum(o.literal for o in own[kind])}" for kind in kinds))
+        )
+    title = f"{_get_title(scores)} in the view, by kind, compacted to {_format_budget(scores)} tokens"
+    return Table(title, ("method", *kinds), rows)
+
+
+def _get_title(scores: Sequence[AnswerCounts]) -> str:
+    return f"Questions of {scores[0].source}" if scores[0].source else "Questions with gold answers"
+
+
+def _format_budget(scores: Sequence[AnswerCounts]) -> str:
+    return f"{scores[0].budget / 1_000:g}k"

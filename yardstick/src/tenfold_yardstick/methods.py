@@ -116,6 +116,11 @@ class OwnMethod(Struct, frozen=True):
         return MethodResult(tuple(messages), count_total_tokens(messages), seconds)
 
 
+def has_search(method: Method) -> bool:
+    """Tells whether a method keeps the originals and gives its agent a search: Tenfold's policies do."""
+    return isinstance(method, Preset | SettingsPolicy)
+
+
 def load_method(reference: str) -> OwnMethod:
     """Loads a function as MODULE:FUNCTION; modules in the working folder are found too.
 

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from tenfold import __version__
 from tenfold.core.text.terminal_safe import sanitize
-from tenfold_yardstick import gold_answers, quality_report, question_search, replay, speed_tables
+from tenfold_yardstick import generations, gold_answers, quality_report, question_search, replay, speed_tables
 from tenfold_yardstick.drawing import Chart, as_svg
 from tenfold_yardstick.goals import build_goals_table, judge_goals
 from tenfold_yardstick.method_comparison import build_total_tables, compute_areas
@@ -59,6 +59,11 @@ SEARCH_INTRO = """\
 What a view does not show any more, a search should find. Each question here has a known answer. First the whole
 history is searched with the words of the question. Then the history is compacted, and the answer has to stand in the
 view, or in what one search finds."""
+GENERATIONS_INTRO = """\
+A long session is compacted more than once, and each time the view of the last compaction is compacted too. Here a
+session grows in equal stretches and is compacted after each. Then up to fifteen questions are asked, spread over what
+has been said, and code looks for their answers in the view. The lookup arm may search the session once for the words of
+the question. The ceiling, `full-past`, is the session without a compaction."""
 PEERS_INTRO = """\
 These are the versions that were measured. [The peers](peers.md) says how each one is asked."""
 _NOT_MEASURED = "Future-use recall was not measured."
@@ -142,6 +147,7 @@ def build_sections(yardstick: Yardstick, charts: Sequence[Chart], *, has_goals: 
         ("replay", "What a session costs", REPLAY_INTRO, ("context", "bill"), found["replay"]),
         ("speed", "Speed and memory", SPEED_INTRO, ("speed",), found["speed"]),
         ("search", "Search", SEARCH_INTRO, (), found["search"]),
+        ("generations", "Over generations", GENERATIONS_INTRO, ("generations",), found["generations"]),
         ("peers", "Other projects", PEERS_INTRO, (), peers if yardstick.peers else []),
     ]
     return [
@@ -184,6 +190,7 @@ def build_tables(yardstick: Yardstick) -> dict[str, list[Table]]:
             *([question_search.build_table(yardstick.search)] if yardstick.search else []),
             *gold_answers.build_tables(yardstick.gold),
         ],
+        "generations": generations.build_tables(yardstick.generations) if yardstick.generations is not None else [],
     }
 
 

@@ -30,6 +30,7 @@ from tenfold_yardstick.drawing import (
     label_thousands,
 )
 from tenfold_yardstick.future_recall import QUARTERS
+from tenfold_yardstick.generations import Generations, average_tokens, compute_recall, list_generations
 from tenfold_yardstick.method_comparison import (
     compute_areas,
     compute_bills,
@@ -59,6 +60,7 @@ _K = 1_000
 _MAX_PEERS, _MAX_LINES = 4, 7
 """How many peers are highlighted, and how many methods in all."""
 _MAX_PANELS = 6
+_LOOKUP = ", one lookup"
 _MAX_SESSIONS = 2
 """For how many sessions, in each window, the context over time is drawn."""
 
@@ -80,6 +82,8 @@ def draw_charts(yardstick: Yardstick) -> list[Chart]:
                 draw_bill_against_score(yardstick.replay, yardstick.quality) if yardstick.quality is not None else None
             )
         charts.append(draw_turns_by_length(yardstick.speed) if yardstick.speed is not None else None)
+        if yardstick.generations is not None:
+            charts += [draw_recall_by_generation(yardstick.generations), draw_recall_by_retained(yardstick.generations)]
         return [each for each in charts if each is not None]
 
 
@@ -373,6 +377,78 @@ def draw_bill_against_score(replays: Replays, quality: Quality) -> Chart | None:
     says += "A name that stands apart has a line to its mark; those without room beside theirs are left out, and the "
     says += "table has them all."
     return Chart("bill-against-score", "Bill against score", says, figure)
+
+
+# -- generations -------------------------------------------------------------------------------------------------------
+
+
+def draw_recall_by_generation(result: Generations) -> Chart | None:
+    """Draws the recall of answers after each generation, at the smallest budget, and with one lookup."""
+    budget = min((one.budget for one in result.scores), default=0)
+    lines: Lines = {}
+    for one in result.scores:
+        if one.budget == budget:
+            lines.setdefault(one.method, [])
+            if one.within is not None:
+                lines.setdefault(one.method + _LOOKUP, [])
+    numbers = list_generations(result)
+    for name, points in lines.items():
+        own = [one for one in result.scores if one.budget == budget and one.method == name.removesuffix(_LOOKUP)]
+        for number in numbers:
+            at = [one for one in own if one.generation == number]
+            recall = compute_recall(at, has_lookup=name.endswith(_LOOKUP))
+            if recall is not None and any(not one.unable for one in at):
+                points.append((float(number), recall))
+
+    def set_scale(axes: Axes) -> None:
+        axes.set_xticks(numbers)
+        axes.set_xlabel(f"compactions one after the other, each to {budget / _K:g}k tokens")
+
+    says = (
+        "Share of the questions that the view answers after each compaction, of those whose answers have been said by "
+        "then. `full-past` is the ceiling, the session as it is; with one lookup, a search of the session may find it."
+    )
+    return _draw_generations(lines, set_scale, name="generations-recall", title="Recall over generations", caption=says)
+
+
+def draw_recall_by_retained(result: Generations) -> Chart | None:
+    """Draws the recall after the last generation against the tokens that a method retained, a point for each budget."""
+    lines: Lines = {}
+    last = max(list_generations(result), default=0)
+    for budget in sorted({one.budget for one in result.scores}):
+        for method in dict.fromkeys(one.method for one in result.scores):
+            own = [o for o in result.scores if (o.method, o.budget, o.generation) == (method, budget, last)]
+            recall, tokens = compute_recall(own), average_tokens(own)
+            if recall is not None and tokens is not None:
+                lines.setdefault(method, []).append((tokens, recall))
+
+    def set_scale(axes: Axes) -> None:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value / _K:g}k")
+        axes.set_xlabel(f"tokens retained after {last} compactions, mean over sessions")
+
+    says = f"Share of the questions that the view answers after {last} compactions, against the tokens of that view."
+    title = "Recall at retained tokens"
+    return _draw_generations(lines, set_scale, name="generations-tokens", title=title, caption=says)
+
+
+def _draw_generations(
+    lines: Lines, set_scale: Callable[[Axes], None], *, name: str, title: str, caption: str
+) -> Chart | None:
+    lines = {method: points for method, points in lines.items() if points}
+    if not lines:
+        return None
+    styles = assign_styles(sorted(lines, key=lambda method: (method != OURS, not is_own(method)))[:_MAX_LINES])
+    figure, (axes,) = create_canvas(9.6, 5.6)
+    figure.subplots_adjust(left=0.07, right=0.72, top=0.97, bottom=0.1)
+    _draw_lines(axes, lines, styles)
+    set_scale(axes)
+    axes.set_ylim(0, 1.05)
+    axes.set_ylabel("questions that the view answers")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.grid(visible=True, axis="y")
+    label_line_ends(axes, {method: points[-1] for method, points in lines.items()}, styles, lines=32)
+    return Chart(name, title, caption, figure)
 
 
 # -- speed -------------------------------------------------------------------------------------------------------------

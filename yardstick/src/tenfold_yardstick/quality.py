@@ -35,7 +35,7 @@ from tenfold_yardstick.future_recall import (
     score_result,
 )
 from tenfold_yardstick.gates import GateCounts, check_cuts, find_failures_within, find_refusal
-from tenfold_yardstick.methods import RealSummaries
+from tenfold_yardstick.methods import RealSummaries, has_search
 from tenfold_yardstick.own_format import OwnFormatCheck
 from tenfold_yardstick.peers import Peer
 from tenfold_yardstick.scores import ProbeScore, ProbeTally, Quality, count_verdicts
@@ -152,7 +152,7 @@ def score_method(prepared_case: PreparedCase, method: Method, size: TargetSize) 
     except UnableError as exc:
         lost = replace(score_result(recall, MethodResult((), 0, 0.0), facts, None), unable=str(exc)) if facts else None
         return Scores(lost, replace(probed, unable=str(exc), tallies=_count_all_missed(prepared_case)))
-    away = prepared_case.found_facts if isinstance(method, Preset) else None
+    away = prepared_case.found_facts if has_search(method) else None
     failures = find_failures_within(case.past, result.messages, size.budget)
     recall = replace(recall, refused=find_refusal(failures))
     return Scores(
@@ -227,7 +227,7 @@ def measure_quality(
     work = _LaneRunner(len(cases) * (1 + len(methods)) + len(sessions) * len(ours), on_progress)
     grounds: list[PreparedCase] = []
     for case in cases:
-        grounds.append(prepare_case(case, budgets=budgets, rounds=rounds, search=bool(ours)))
+        grounds.append(prepare_case(case, budgets=budgets, rounds=rounds, search=any(map(has_search, methods))))
         work.count_done(case.session)
     scores, checks = work.run_lanes(_build_lanes(methods), grounds, list(sessions.values()), every_cut=every_cut)
     ordered = [one for number in range(len(cases)) for m in methods for one in scores[m.name, number]]

@@ -19,6 +19,7 @@ from tenfold.testing.probes.planted_rules import PLACES
 from tenfold.testing.validity import GATES, Gate
 from tenfold_yardstick.future_recall import RecallScore
 from tenfold_yardstick.gates import LEAST_SUMMARY
+from tenfold_yardstick.generations import Generations
 from tenfold_yardstick.gold_answers import AnswerCounts
 from tenfold_yardstick.intervals import Interval, compute_area_interval, compute_lead_interval, draw_resamples
 from tenfold_yardstick.methods import CONTROLS
@@ -79,6 +80,7 @@ class Yardstick(Struct, frozen=True):
     machine: str = ""
     peers: dict[str, str] = {}
     reading: ReadingScores | None = None
+    generations: Generations | None = None
 
 
 def build_tables(quality: Quality) -> list[Table]:

@@ -5,7 +5,6 @@ Only the reading test uses models and the network, and only those that are named
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,22 +14,28 @@ from tenfold.apps.cli.console import build_progress, print_note
 from tenfold.apps.cli.exported_files import ForceOption
 from tenfold.apps.cli.source_files import FormatOption
 from tenfold.testing.chats import get_counter
+from tenfold_yardstick.asked_sessions import AskedSession
 from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, describe_price_source, get_prices
 from tenfold_yardstick.cases import find_cuts
 from tenfold_yardstick.commands.eval_options import (
     BudgetsOption,
     FilesArgument,
+    FirstOption,
     JsonOption,
     MethodsOption,
+    SetOption,
+    measure_each,
     parse_methods,
     parse_peers,
     parse_rounds,
     parse_sizes,
     print_result,
+    read_asked_sessions,
     read_conversations,
-    read_each,
     render_format_option,
+    render_set_options,
 )
+from tenfold_yardstick.commands.generations_command import run_generations
 from tenfold_yardstick.commands.outputs import CsvOption, FiguresOption, HtmlOption, Outputs, fail_if_unable
 from tenfold_yardstick.commands.reading_commands import run_questions, run_reading
 from tenfold_yardstick.gold_answers import GOLD_BUDGET, Quiz, count_answers
@@ -55,6 +60,9 @@ app = typer.Typer(
     help="Measures compaction on your own sessions: what the agent needed later, and how much of it a compaction kept. "
     "docs/measures.md explains each figure.",
     no_args_is_help=True,
+)
+app.command("generations", epilog="Example: tenfold eval generations examples/sessions --methods tenfold,keep-last")(
+    run_generations
 )
 app.command("reading", epilog="Example: tenfold eval reading examples/sessions --replay examples/reading")(run_reading)
 app.command(
@@ -266,6 +274,8 @@ def run_search(  # noqa: PLR0913 - the options of a command
     *,
     methods_: MethodsOption = ALL,
     budgets: BudgetsOption = f"{GOLD_BUDGET // 1000}k",
+    set_: SetOption = None,
+    first: FirstOption = None,
     format: FormatOption = None,
     html: HtmlOption = None,
     csv: CsvOption = None,
@@ -275,7 +285,8 @@ def run_search(  # noqa: PLR0913 - the options of a command
 ) -> None:
     """Asks the questions that come with session files: does a search find the answers, and does a compaction keep them?
 
-    docs/measures.md says how to write questions for a file, and explains each figure.
+    The questions may be those of a public set. docs/measures.md says how to write questions for a file, where to get
+    the sets, and explains each figure.
     """
     outputs = Outputs(html, csv, figures, force)
     outputs.check()
@@ -283,19 +294,20 @@ def run_search(  # noqa: PLR0913 - the options of a command
     own_names, peer_methods = parse_methods(methods_)
     chosen = [*get_methods([get_score_name(name) for name in own_names]), *peer_methods]
 
-    def ask_questions(path: Path, name: str) -> list[Quiz]:
-        after = count_answers(path, chosen, budgets=sizes, name=name, format=format)
-        return [Quiz(tuple(run_searches(path, name, format=format)), tuple(after))]
+    sessions = read_asked_sessions(files, set_, first=first, format=format)
+
+    def ask_questions(session: AskedSession) -> Quiz:
+        return Quiz(tuple(run_searches(session)), tuple(count_answers(session, chosen, budgets=sizes)))
 
     try:
-        quizzes = read_each(files, ask_questions, description="asking")
+        quizzes = measure_each(sessions, ask_questions, description="asking")
     finally:
         for peer in peer_methods:
             peer.close()
     result = Quiz(
         tuple(one for each in quizzes for one in each.search), tuple(one for each in quizzes for one in each.gold)
     )
-    options = f"--methods {methods_} --budgets {budgets}{render_format_option(format)}"
+    options = f"--methods {methods_} --budgets {budgets}{render_set_options(set_, first)}{render_format_option(format)}"
     tables = [*([search_table(result.search)] if result.search else []), *gold_tables(result.gold)]
     outputs.write(Yardstick(search=result.search, gold=result.gold), tables, f"tenfold eval search FILES... {options}")
     print_result(result, tables, json=json)

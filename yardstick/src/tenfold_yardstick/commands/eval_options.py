@@ -12,9 +12,11 @@ import typer
 from tenfold.apps.cli.console import build_progress, print_json, print_note, print_table, show
 from tenfold.apps.cli.source_files import find_sources, parse_path
 from tenfold.errors import UnknownFormat, UsageError
+from tenfold_yardstick.asked_sessions import AskedSession, read_asked_session
 from tenfold_yardstick.cases import EvalSession, name_files, read_sessions
 from tenfold_yardstick.methods import ALL
 from tenfold_yardstick.peers import PEERS, SENTENCES, Peer, get_peers
+from tenfold_yardstick.public_sets import PUBLIC_SETS, read_public_set
 from tenfold_yardstick.quality_report import OURS
 from tenfold_yardstick.tables import Table
 
@@ -35,6 +37,19 @@ BudgetsOption = Annotated[
     str, typer.Option("--budgets", metavar="TOKENS", help="The sizes to compact to, with commas, as in 4k,8k.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print every score as one line of JSON, instead of tables.")]
+
+SetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--set",
+        metavar="NAME",
+        help=f"The files are a public set as it is published: {', '.join(PUBLIC_SETS)}. Nothing is fetched; "
+        "docs/measures.md says where to get them.",
+    ),
+]
+FirstOption = Annotated[
+    int | None, typer.Option("--first", min=1, metavar="NUMBER", help="Only so many conversations of a public set.")
+]
 
 ALL_PEERS = "peers"
 """Names every peer at once."""
@@ -81,18 +96,49 @@ def read_conversations(files: Sequence[Path], format: str | None = None) -> list
     return read_each(files, lambda path, name: read_sessions(path, name, format=format))
 
 
-def read_each(
-    files: Sequence[Path], read: Callable[[Path, str], Sequence[One]], *, description: str = "reading"
+def read_asked_sessions(
+    files: Sequence[Path], set_: str | None = None, *, first: int | None = None, format: str | None = None
+) -> list[AskedSession]:
+    """Reads the sessions that come with questions: of a public set, if one is named. Raises `UsageError` for others."""
+    if set_ is None:
+        if first is not None:
+            raise UsageError("--first says how many conversations of a public set: name it with --set")
+        found = read_each(files, lambda path, name: [read_asked_session(path, name, format=format)])
+        return [session for session in found if session is not None]
+    if set_ not in PUBLIC_SETS:
+        raise UsageError(f"no public set is called {set_!r}; there are {', '.join(PUBLIC_SETS)}")
+    return [session for path in files for session in read_public_set(set_, path, first=first)]
+
+
+def render_set_options(set_: str | None, first: int | None) -> str:
+    """Renders `--set` and `--first` for the command that repeats a measurement."""
+    return (f" --set {set_}" if set_ is not None else "") + (f" --first {first}" if first is not None else "")
+
+
+def measure_each(
+    sessions: Sequence[AskedSession], measure: Callable[[AskedSession], One], *, description: str
 ) -> list[One]:
+    """Measures each session, and shows how far it is."""
+    out: list[One] = []
+    with build_progress() as bar:
+        task = bar.add_task(description, total=len(sessions))
+        for session in sessions:
+            bar.update(task, description=f"{description} {session.name}")
+            out.append(measure(session))
+            bar.advance(task)
+    return out
+
+
+def read_each(files: Sequence[Path], read: Callable[[Path, str], Sequence[One]]) -> list[One]:
     """Reads each file with its name. A file in a folder that holds no session is skipped with a note."""
     out: list[One] = []
     skipped: list[UnknownFormat] = []
     sources = find_sources(files)
     names = name_files([source.path for source in sources])
     with build_progress() as bar:
-        task = bar.add_task(description, total=len(sources))
+        task = bar.add_task("reading", total=len(sources))
         for number, source in enumerate(sources):
-            bar.update(task, completed=number, description=f"{description} {names[source.path]}")
+            bar.update(task, completed=number, description=f"reading {names[source.path]}")
             try:
                 out.extend(read(source.path, names[source.path]))
             except UnknownFormat as exc:

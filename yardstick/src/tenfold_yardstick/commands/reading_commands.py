@@ -6,12 +6,13 @@ The providers' clients are an extra and slow to load. They are imported here, an
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from tenfold.apps.cli.console import build_progress, print_note
 from tenfold.apps.cli.exported_files import ForceOption, write_file
@@ -21,8 +22,18 @@ from tenfold.formats.output_file import check_output
 from tenfold.models.model import Model
 from tenfold.testing.methods import Method
 from tenfold_yardstick.cases import read_sessions
-from tenfold_yardstick.commands.eval_options import JsonOption, parse_methods, parse_rounds, print_result
+from tenfold_yardstick.commands.eval_options import (
+    FirstOption,
+    JsonOption,
+    SetOption,
+    parse_methods,
+    parse_rounds,
+    print_result,
+    read_asked_sessions,
+    render_set_options,
+)
 from tenfold_yardstick.commands.outputs import CsvOption, FiguresOption, HtmlOption, Outputs
+from tenfold_yardstick.generations import QUESTIONS
 from tenfold_yardstick.quality_report import Yardstick
 from tenfold_yardstick.reading.judge import Judge
 from tenfold_yardstick.reading.paper_sheets import (
@@ -33,13 +44,19 @@ from tenfold_yardstick.reading.paper_sheets import (
     import_sheets,
 )
 from tenfold_yardstick.reading.question_draft import draft_questions, render_question_file
-from tenfold_yardstick.reading.question_files import READING_SUFFIX, ReadingCase, find_question_files, read_case
+from tenfold_yardstick.reading.question_files import (
+    READING_SUFFIX,
+    ReadingCase,
+    build_reading_case,
+    find_question_files,
+    read_case,
+)
 from tenfold_yardstick.reading.readers import Reader
 from tenfold_yardstick.reading.recorded_writer import RecordedWriter
 from tenfold_yardstick.reading.recordings import Recordings, list_files, load_recordings
 from tenfold_yardstick.reading.score_tables import build_tables
 from tenfold_yardstick.reading.scoring import Examination, examine_views, find_unread, score_readings
-from tenfold_yardstick.reading.views import ROUNDS_SIZE, SIZES, ReadView, make_views
+from tenfold_yardstick.reading.views import ROUNDS_SIZE, SIZES, ReadView, make_generation_views, make_views, split_case
 from tenfold_yardstick.reading.written_methods import get_reading_methods
 
 _MODEL_HELP = "as PROVIDER:NAME; its key is read from the provider's environment variable"
@@ -72,6 +89,16 @@ RoundsOption = Annotated[
         metavar="NUMBERS",
         help="How many compactions to make one after the other, as in 1,5. More than the smallest number are made at "
         f"{ROUNDS_SIZE:.0%} only.",
+    ),
+]
+GenerationsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--generations",
+        min=1,
+        metavar="NUMBER",
+        help="Compact each past so often as it grows, and read the view after each compaction, with the questions "
+        "whose answers have been said by then. It takes the place of --rounds.",
     ),
 ]
 BaseUrlOption = Annotated[
@@ -132,6 +159,9 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
     methods_: ReadingMethodsOption = "tenfold,tail,keep-last",
     sizes: SharesOption = _DEFAULT_SIZES,
     rounds: RoundsOption = "1",
+    generations: GenerationsOption = None,
+    set_: SetOption = None,
+    first: FirstOption = None,
     writer: WriterOption = "",
     reader: ReaderOption = "",
     judge: JudgeOption = "",
@@ -151,13 +181,14 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
 ) -> None:
     """Lets a model that sees nothing but a view answer questions about the past, and another grade the answers.
 
-    The questions come with the sessions, in files that docs/reading.md describes.
+    The questions come with the sessions, in files that docs/reading.md describes, or are those of a public set.
     """
     outputs = Outputs(html, csv, figures, force)
     outputs.check()
     shares, round_counts = parse_shares(sizes), parse_rounds(rounds)
     own_names, peer_methods = parse_methods(methods_)
-    cases = _read_cases(files, format)
+    pasts = _read_cases(files, format) if set_ is None else _read_set(files, set_, first, generations)
+    cases = pasts if generations is None else _split_cases(pasts, generations)
     recordings = _open_recordings(replay, record, force=force)
     names, date = ReadingNames(writer, reader, judge), f"{datetime.now(UTC):%Y-%m-%d}"
     if import_ is not None:
@@ -169,7 +200,7 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
         methods = [*get_reading_methods(own_names, own_writer), *peer_methods]
         work = Examination(
             cases=cases,
-            views=_make_all_views(cases, methods, shares, round_counts),
+            views=_make_all_views(pasts, methods, shares, round_counts, generations),
             recordings=recordings,
             reader=Reader(read_by, reader) if read_by is not None else None,
             judge=Judge(graded_by, judge) if graded_by is not None else None,
@@ -183,8 +214,10 @@ def run_reading(  # noqa: PLR0913 - a parameter for each option
         for peer in peer_methods:
             peer.close()
         _write_recordings(record, recordings, own_writer)
-    result = score_readings(work, failures)
-    options = f"--methods {methods_} --sizes {sizes} --rounds {rounds}" + " --no-recall" * (not recall)
+    result = replace(score_readings(work, failures), generations=generations or 0)
+    options = f"--methods {methods_} --sizes {sizes} "
+    options += f"--rounds {rounds}" if generations is None else f"--generations {generations}"
+    options += render_set_options(set_, first) + " --no-recall" * (not recall)
     tables = build_tables(result)
     outputs.write(Yardstick(reading=result), tables, f"tenfold eval reading FILES... {options} --replay DIR")
     print_result(result, tables, json=json)
@@ -277,16 +310,36 @@ def _write_recordings(folder: Path | None, recordings: Recordings, writer: Recor
         recordings.write_to(folder)
 
 
+def _read_set(files: Sequence[Path], set_: str, first: int | None, generations: int | None) -> dict[str, ReadingCase]:
+    """Reads a public set. Over generations, no more questions are asked about a past than the procedure has."""
+    count = QUESTIONS if generations is not None else None
+    sessions = read_asked_sessions(files, set_, first=first)
+    return {session.name: build_reading_case(session, count=count) for session in sessions}
+
+
+def _split_cases(cases: dict[str, ReadingCase], generations: int) -> dict[str, ReadingCase]:
+    return {part.name: part for case in cases.values() for part in split_case(case, generations)}
+
+
 def _make_all_views(
-    cases: dict[str, ReadingCase], methods: Sequence[Method], sizes: Sequence[float], rounds: Sequence[int]
+    cases: dict[str, ReadingCase],
+    methods: Sequence[Method],
+    sizes: Sequence[float],
+    rounds: Sequence[int],
+    generations: int | None,
 ) -> list[ReadView]:
     with build_progress() as bar:
         task = bar.add_task("compacting", total=None)
-        return [
-            view
-            for case in cases.values()
-            for view in make_views(case, methods, sizes=sizes, rounds=rounds, on_progress=lambda: bar.advance(task))
-        ]
+
+        def make(case: ReadingCase) -> Iterator[ReadView]:
+            def advance() -> None:
+                bar.advance(task)
+
+            if generations is not None:
+                return make_generation_views(case, methods, sizes=sizes, generations=generations, on_progress=advance)
+            return make_views(case, methods, sizes=sizes, rounds=rounds, on_progress=advance)
+
+        return [view for case in cases.values() for view in make(case)]
 
 
 def _export_unread(folder: Path | None, work: Examination, writer: RecordedWriter) -> None:

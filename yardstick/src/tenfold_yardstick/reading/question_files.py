@@ -12,6 +12,7 @@ from tenfold.errors import BadInput
 from tenfold.testing.chats import get_role
 from tenfold.testing.probes.chat_text import get_text
 from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.asked_sessions import AskedSession, spread_evenly
 from tenfold_yardstick.cases import EvalSession, read_sessions
 
 READING_SUFFIX = ".reading.toml"
@@ -61,6 +62,25 @@ class ReadingCase(Struct, frozen=True):
         """The leading system messages, which are counted apart."""
         end = next((i for i, message in enumerate(self.past) if get_role(message) != "system"), len(self.past))
         return self.past[:end]
+
+
+def build_reading_case(session: AskedSession, *, count: int | None = None) -> ReadingCase:
+    """Builds a case of a session of a public set, whose whole past is read, with at most `count` questions."""
+    ordered = sorted(session.questions, key=lambda one: one.evidence[-1:])
+    chosen = spread_evenly(ordered, len(ordered) if count is None else count)
+    total = max(1, len(session.messages))
+    questions = tuple(
+        ReadingQuestion(
+            one.id,
+            one.kind,
+            THIRDS[len(THIRDS) * max(one.evidence, default=total - 1) // total],
+            one.prompt,
+            one.answer,
+            list(one.evidence),
+        )
+        for one in chosen
+    )
+    return ReadingCase(session.name, session.messages, questions)
 
 
 def find_question_files(paths: Sequence[Path]) -> list[Path]:

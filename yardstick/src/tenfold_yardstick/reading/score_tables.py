@@ -34,7 +34,7 @@ def build_score_table(result: ReadingScores) -> Table:
     """Returns the scores at the main size with intervals, answers and tokens: the headline."""
     size, rounds = _get_main_place(result)
     resamples = draw_resamples(score.session for score in result.scores)
-    total = _count_questions(result.scores)
+    total = _count_main_questions(result)
     rows: list[tuple[str, ...]] = []
     for name, own in _rank_methods(result).items():
         grades = [grade for score in own for grade in score.grades]
@@ -128,7 +128,7 @@ def _build_share_table(
 def _rank_methods(result: ReadingScores) -> dict[str, list[AnswerScore]]:
     """Returns the scores at the main size by method, best first. Methods that lack some of the answers come last."""
     size, rounds = _get_main_place(result)
-    total = _count_questions(result.scores)
+    total = _count_main_questions(result)
     found = _group(s for s in result.scores if (s.size, s.rounds) == (size, rounds))
     graded = {name: own for name, own in found.items() if _get_grades(own)}
 
@@ -137,6 +137,12 @@ def _rank_methods(result: ReadingScores) -> dict[str, list[AnswerScore]]:
         return len(grades) < total, -_average(grades)
 
     return dict(sorted(graded.items(), key=rank_method))
+
+
+def _count_main_questions(result: ReadingScores) -> int:
+    """Returns how many questions there are, or with generations how many are asked after the last."""
+    place = _get_main_place(result)
+    return _count_questions(s for s in result.scores if not result.generations or (s.size, s.rounds) == place)
 
 
 def _count_questions(scores: Iterable[AnswerScore]) -> int:
@@ -169,8 +175,9 @@ def _describe_readings(scores: Sequence[AnswerScore]) -> str:
 
 
 def _get_main_place(result: ReadingScores) -> tuple[float, int]:
-    """Returns the size and the rounds of the headline: 10 % once, if it was measured."""
-    rounds = min((view.rounds for view in result.views), default=1)
+    """Returns the size and the rounds of the headline: 10 % once, if it was measured, or after the last generation."""
+    pick = max if result.generations else min
+    rounds = pick((view.rounds for view in result.views), default=1)
     sizes = {view.size for view in result.views}
     return ROUNDS_SIZE if ROUNDS_SIZE in sizes else min(sizes, default=ROUNDS_SIZE), rounds
 

@@ -48,7 +48,11 @@ class AnswerScore(Struct, frozen=True, omit_defaults=True):
 
 
 class ReadingScores(Struct, frozen=True):
-    """The result of a reading test. The views are without their text."""
+    """The result of a reading test. The views are without their text.
+
+    If a past went through `generations`, the rounds of a view say after which of them it was read, and the questions of
+    a session are those of NAME@GENERATION.
+    """
 
     version: str
     counter: str
@@ -57,6 +61,7 @@ class ReadingScores(Struct, frozen=True):
     readers: tuple[str, ...] = ()
     judges: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
+    generations: int = 0
 
 
 class Examination(Struct, frozen=True):
