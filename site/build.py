@@ -44,7 +44,8 @@ def build_site() -> int:
     for page in sorted(PAGES.rglob("*.md")):
         page.write_text(rewrite_links(page.read_text("utf-8"), page.relative_to(PAGES), repository), "utf-8")
     write_reference()
-    shutil.copy(ROOT / "site" / "index.md", PAGES / "index.md")
+    for name in ("index.md", "wide.css"):
+        shutil.copy(ROOT / "site" / name, PAGES / name)
     shutil.copy(ROOT / "site" / "zensical.toml", BUILD / "zensical.toml")
     command = [sys.executable, "-m", "zensical", "build", "--strict", "--clean"]
     return subprocess.run(command, cwd=BUILD, check=False, env={**os.environ, "NO_COLOR": "1"}).returncode
