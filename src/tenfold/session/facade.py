@@ -155,15 +155,18 @@ class Session:
                 self.compactor.run(self.compactor.compact(check, is_request=True))
             return requests.build_request(request, host_request, host_list)
 
-    def after_model(self, report: Any) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
+    def after_model(self, report: Any, *, lookups: Sequence[Any] = ()) -> None:  # noqa: ANN401 - a provider's JSON, or an object of its SDK
         """Records the token usage the provider reported for the last request.
 
         `report` is a response, or only its usage, in any of the wire formats. Reports that are partial or failed, or
-        that count no prompt tokens, are ignored.
+        that count no prompt tokens, are ignored. `lookups` are the reports of requests that followed it before there
+        was an answer, because the model looked hidden messages up: their tokens are on the bill.
         """
-        usage = read_usage(report, model=self.compactor.model)
+        model = self.compactor.model
+        usage = read_usage(report, model=model)
         if usage is not None:
-            self.requests.record_usage(usage)
+            rounds = tuple(found for each in lookups if (found := read_usage(each, model=model)) is not None)
+            self.requests.record_usage(replace(usage, lookups=rounds))
 
     def after_refusal(
         self,

@@ -38,6 +38,8 @@ Grouping = Literal["session", "model", "client"]
 PriceFinder = Callable[[str, str], Prices | None]
 """Finds the prices of a model on a day, such as `2026-11-30`; "" is today."""
 NO_USE = TokenUse()
+_LIVE = "live"
+"""Stands for the place of a conversation that is added up while it goes on."""
 _RECALL_TOOLS = frozenset(describe_tools())
 
 
@@ -133,6 +135,25 @@ class SessionLedger:
             rows += self._read_request(self._states.get(leaf, _PathState()), usage, time, looks_up=False)[1]
         return rows
 
+    def add_request(
+        self, usage: Usage, hidden: int, block: str | None, *, model: str = "", window: int | None = None
+    ) -> list[LedgerRow]:
+        """Returns the rows of one more request of a conversation that is added up while it goes on.
+
+        `hidden` is how many tokens are hidden of it as the provider counts, and `block` the newest Block in force.
+        """
+        self._facts = replace(self._facts, model=model, window=window)
+        state = self._states.get(_LIVE, _PathState())
+        newest = "" if block is None else block
+        has_changed = state.sent is not None and [name for name, _ in state.hidden] != [newest]
+        state = replace(state, hidden=((newest, hidden),), has_changed=state.has_changed or has_changed)
+        self._states[_LIVE], rows = self._read_request(state, usage, None, looks_up=False)
+        return rows
+
+    def add_summary(self, spent: ModelCost) -> list[LedgerRow]:
+        """Returns the row of the model calls of one more compaction, none if there were none."""
+        return self._price_summary(spent, None) if spent.calls else []
+
     def _is_new(self, *identity: object) -> bool:
         """Tells whether this was not read before, and notes it. What has no time is no copy that anybody can tell."""
         is_known = identity in self._known
@@ -162,10 +183,11 @@ class SessionLedger:
     def _read_summary(self, entry: Block | Attempt) -> list[LedgerRow]:
         """Reads what a compaction spent on models. A Block that was copied to another branch spent nothing again."""
         spent = entry.spent
-        if not spent.calls or not self._is_new(entry.time, spent):
-            return []
+        return self._price_summary(spent, entry.time) if spent.calls and self._is_new(entry.time, spent) else []
+
+    def _price_summary(self, spent: ModelCost, time: int | None) -> list[LedgerRow]:
         use = TokenUse(uncached=spent.input_tokens, output=spent.output_tokens)
-        row = self._build_row("summary", spent.model, entry.time, use)
+        row = self._build_row("summary", spent.model, time, use)
         if spent.price is not None:
             row = replace(row, paid=_split_price(spent, row.paid), unhidden_paid=Dollars())
         return [row]

@@ -100,7 +100,7 @@ def open_agent(
         report_problem(f"the context window of {name} is unknown, so nothing is compacted: set it with --window")
     coding_tools = CodingTools(options.root, approve, max_size=min(MAX_RESULT_SIZE, window or MAX_RESULT_SIZE))
     config = load_settings(environ=environ)
-    info = row.info if row else SessionInfo(IDS.generate())
+    info = row.info if row else SessionInfo(IDS.generate(), window=options.window or 0, client="tenfold")
     if info.model != name and not info.format:  # a session read from a file keeps its description
         info = replace(info, model=name)
     session = Session.create(

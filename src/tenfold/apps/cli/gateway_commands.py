@@ -38,6 +38,7 @@ from tenfold.core.meter.counters import choose_counter
 from tenfold.errors import UsageError
 from tenfold.formats.output_file import PRIVATE_MODE
 from tenfold.formats.session_files import read_regular_file
+from tenfold.session.bill_text import format_dollars
 
 if TYPE_CHECKING:
     from tenfold.apps.gateway.gateway_settings import GatewaySettings
@@ -290,8 +291,13 @@ def describe_totals(totals: Totals, log: Path, *, is_shadow: bool = False) -> st
     saved = totals.tokens_before - totals.tokens_after
     share = round(100 * saved / totals.tokens_before) if totals.tokens_before else 0
     parts.append(f"{saved:,} of {totals.tokens_before:,} tokens {would}saved ({share}%)")
-    if totals.dollars_saved:
-        parts.append(f"${totals.dollars_saved:.2f} {would}saved")
+    if totals.dollars_without:
+        saving = totals.dollars_without - totals.dollars_paid
+        word, whole = ("lost" if saving < 0 else "saved"), totals.dollars_without
+        part = abs(saving) / whole
+        parts.append(f"{format_dollars(abs(saving))} of {format_dollars(whole)} {word} ({part:.0%} of the whole bill)")
+    if totals.unpriced:
+        parts.append(f"no price is known for {_count(totals.unpriced, 'request')}")
     if totals.bypasses:
         parts.append(f"{totals.bypasses} forwarded as they came, see {log}")
     main = max(totals.sessions, key=lambda id_: totals.sessions[id_], default="")

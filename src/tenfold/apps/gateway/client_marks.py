@@ -23,8 +23,15 @@ from tenfold.core.wire import get_wire, splice
 
 SESSION_HEADER = "x-tenfold-session"
 """Any program that knows its own conversations may name them by it."""
+_PRODUCT = re.compile(r"([A-Za-z0-9][\w.+-]{0,39})(?:/|\s|$)")
 _NOBODY = (b"null", b'""')
 _SYSTEM_ROLE = re.compile(rb'"role"\s*:\s*"(?:system|developer)"')
+
+
+def find_client(headers: Mapping[str, str]) -> str:
+    """Returns the name by which a program calls itself, such as `codex_cli_rs`. "gateway" if it has none."""
+    found = _PRODUCT.match(headers.get("user-agent", ""))
+    return found[1].lower() if found else "gateway"
 
 
 def find_client_session(headers: Mapping[str, str], request: ModelRequest) -> str:

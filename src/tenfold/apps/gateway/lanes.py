@@ -28,8 +28,10 @@ from tenfold.core.wire import get_wire
 from tenfold.core.wire.fingerprint import fingerprint_message
 from tenfold.core.wire.registry import has_tool_definitions
 from tenfold.errors import LostRace, NotFoundError
+from tenfold.models.prices import find_prices
 from tenfold.recall.expand import open_path
 from tenfold.session import AsyncSession, Session, SessionAddress
+from tenfold.session.ledger import SessionFacts, SessionLedger
 from tenfold.store.base import SessionInfo, Store
 
 T = TypeVar("T")
@@ -164,6 +166,7 @@ class Lane:
 
     The session knows of the items `synced`, and of the others once the work on it is done. `size` are the bytes of the
     items. `sent_view` is what was sent for the last request that it was asked for, None if that was the request itself.
+    `ledger` adds its requests up while they come.
     """
 
     def __init__(self, session: Session, origin: Lane | None = None) -> None:
@@ -174,6 +177,7 @@ class Lane:
         self.synced: list[bytes] = []
         self._synced_overhead = b""
         self.hidden: tuple[str | None, Counted] = (None, NO_TOKENS)
+        self.ledger = SessionLedger(SessionFacts(session.address.session), find_prices)
         self.has_pinned_opening = False
         self.sent_view: SentView | None = None
         self._later: LaterWork[Any] | None = None
@@ -409,8 +413,11 @@ class LaneTable:
         finally:
             kin.lock.release()
 
-    def find_lane(self, family: Family, request: ModelRequest) -> Lane:
-        """Finds the lane of a request, or opens one. The next request goes on from this one's list."""
+    def find_lane(self, family: Family, request: ModelRequest, client: str = "") -> Lane:
+        """Finds the lane of a request, or opens one. The next request goes on from this one's list.
+
+        `client` names the program that sent it, which a new session keeps.
+        """
         kin = self._open_kin(family)
         with kin.lock:
             if kin.session_count < 0:
@@ -418,7 +425,7 @@ class LaneTable:
             lane = kin.find_continued(request)
             if lane is None:
                 self._open_closed(kin, request)
-                lane = self._match_lane(kin, family, request)
+                lane = self._match_lane(kin, family, request, client)
             lane.use_request(request)
             if kin.lanes[:1] != [lane]:
                 kin.lanes[:] = [lane, *(each for each in kin.lanes if each is not lane)]
@@ -470,7 +477,7 @@ class LaneTable:
                 kin.lanes.append(Lane(self._open_session(address, request.model, None)))
                 return
 
-    def _match_lane(self, kin: _Kin, family: Family, request: ModelRequest) -> Lane:
+    def _match_lane(self, kin: _Kin, family: Family, request: ModelRequest, client: str) -> Lane:
         """Matches a request with what the sessions know, and with the lists that they do not know yet."""
         wire = get_wire(request.wire)
         messages = wire.decode(request.items if kin.lanes else request.items[:OPENING_ITEMS])
@@ -487,14 +494,16 @@ class LaneTable:
         count, best = max(known, key=lambda found: found[0], default=(0, None))
         if best is not None and _is_one_conversation(messages[:count], family):
             return self._fork_lane(best, request.model)
-        return self._create_lane(kin, family, messages, request)
+        return self._create_lane(kin, family, messages, request, client)
 
-    def _create_lane(self, kin: _Kin, family: Family, messages: Sequence[Message], request: ModelRequest) -> Lane:
+    def _create_lane(
+        self, kin: _Kin, family: Family, messages: Sequence[Message], request: ModelRequest, client: str
+    ) -> Lane:
         said = [m for m in messages if m.role == "user"]
         first = next((m for m in said if m.origin == "human"), next(iter(said), None))
         title = " ".join(get_text(first).split())[:TITLE_LENGTH] if first is not None else ""
         id_ = f"{family.session_prefix}-{kin.session_count}"
-        info = SessionInfo(id_, title=title, model=request.model)
+        info = SessionInfo(id_, title=title, model=request.model, client=client)
         lane = Lane(self._open_session(SessionAddress(self._store, id_, self._namespace), request.model, info))
         kin.session_count += 1
         return lane

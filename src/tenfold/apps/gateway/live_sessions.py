@@ -12,7 +12,7 @@ import httpx
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.apps.gateway.client_marks import find_side_reason
+from tenfold.apps.gateway.client_marks import find_client, find_side_reason
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.heavy_requests import HeavyRequests, is_heavy
 from tenfold.apps.gateway.lanes import Family, Lane, LaneTable, LaterWork, find_family, has_answer, try_lock
@@ -35,6 +35,7 @@ from tenfold.config.settings import Config
 from tenfold.core.meter.counters import choose_counter
 from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import Outcome
+from tenfold.core.record.block import ModelCost
 from tenfold.core.record.message import Message
 from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.core.text.memoize import MAX_NAME_LENGTH, memoize_short
@@ -43,7 +44,6 @@ from tenfold.core.view.units import VisibleMessage
 from tenfold.core.wire.marks import get_summary_text
 from tenfold.errors import NotFoundError
 from tenfold.models.choose import AUTO
-from tenfold.models.prices import find_rates
 from tenfold.recall.expand import open_path
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.session import Session, SessionAddress
@@ -70,7 +70,7 @@ class PreparedRequest(Struct, frozen=True):
     that the original only refers to. `answer`, if any, is the response: nothing is sent then.
 
     `has_recall` says that the recall tools were added, `aside` what of `whole` is no part of the session. `compaction`
-    is the status of the compaction that was due, "" if none was.
+    is the status of the compaction that was due, "" if none was, and `spent` what the models took that wrote for it.
     """
 
     original: ModelRequest
@@ -81,7 +81,7 @@ class PreparedRequest(Struct, frozen=True):
     answer: bytes = b""
     tokens_before: ProviderTokens = ProviderTokens(0)
     tokens_after: ProviderTokens = ProviderTokens(0)
-    dollars_saved: float = 0.0
+    spent: ModelCost = ModelCost()
     compaction: str = ""
     reason: str = ""
     is_bypass: bool = False
@@ -129,7 +129,7 @@ class LiveSessions:
                 return PreparedRequest(request, request, tenant, reason=place, is_bypass=place == UNKNOWN_PART)
             whole, aside, family = place
             async with self.lanes.take_turn(family):
-                lane, forwarded = await self._open_lane(family, whole, call), None
+                lane, forwarded = await self._open_lane(family, whole, call, find_client(headers)), None
                 work = partial(self._answer_trigger, lane, request, whole, tenant)
                 if triggered is None:
                     forwarded = await self._find_forwarded(lane, whole, tenant, aside)
@@ -165,10 +165,10 @@ class LiveSessions:
             raise NotFoundError(f"{entry} is no entry of the session {session}")
         return View.from_path(open_path(self._store, self._settings.namespace, located)).get_messages()
 
-    async def _open_lane(self, family: Family, request: ModelRequest, call: UpstreamCall) -> Lane:
+    async def _open_lane(self, family: Family, request: ModelRequest, call: UpstreamCall, client: str) -> Lane:
         lane = None if is_heavy(request) else self.lanes.find_known_lane(family, request)
         if lane is None:
-            lane = await asyncio.to_thread(self.lanes.find_lane, family, request)
+            lane = await asyncio.to_thread(self.lanes.find_lane, family, request, client)
         self._use_call(lane, replace(call, window=self.find_window(family.tenant, request)))
         return lane
 
@@ -187,7 +187,9 @@ class LiveSessions:
         token = build_token(tenant, lane.id, session.leaf or "")
         answer = build_answer(request, token, (outcome.spent.input_tokens, outcome.spent.output_tokens))
         reason = f"the client asked for it; {outcome.reason}"
-        return replace(prepared, original=request, answer=answer, compaction=outcome.status, reason=reason)
+        return replace(
+            prepared, original=request, answer=answer, compaction=outcome.status, reason=reason, spent=outcome.spent
+        )
 
     async def _find_forwarded(
         self, lane: Lane, request: ModelRequest, tenant: str, aside: SetAside | None
@@ -242,7 +244,7 @@ class LiveSessions:
             return outcome.reason
         whole = prepared.whole or asked
         again = await self._compact_lane(lane, whole, prepared.tenant, prepared.aside)
-        again = replace(again, compaction=outcome.status, reason=outcome.reason)
+        again = replace(again, compaction=outcome.status, reason=outcome.reason, spent=outcome.spent)
         return self._keep_form(again, asked, whole, prepared.aside)
 
     async def _compact_lane(
@@ -314,14 +316,13 @@ class LiveSessions:
             has_recall = can_recall
             if has_recall:
                 sent = sent.with_tools(self.open_recall(lane).build_schemas(request.wire))
-        rates = find_rates(request.model) if hidden else None
         return PreparedRequest(
             request,
             sent,
             lane=lane,
             tokens_before=reading.tokens + hidden,
             tokens_after=reading.tokens,
-            dollars_saved=hidden * rates.cached / 1e6 if rates is not None else 0.0,
+            spent=outcome.spent if outcome is not None else ModelCost(),
             compaction=outcome.status if outcome is not None and outcome.status != "nothing" else "",
             has_recall=has_recall,
         )
@@ -364,6 +365,7 @@ class LiveSessions:
         policy = self._find_base_policy(model)
         if info is None:
             return Session(address, policy, model=model, answerer=self._answerer, archive=self._archive)
+        info = replace(info, window=self._settings.window or 0)
         return Session.create(address, policy, model=model, answerer=self._answerer, info=info, archive=self._archive)
 
     def _use_call(self, lane: Lane, call: UpstreamCall) -> None:

@@ -106,6 +106,7 @@ class RecallLoop:
         self._responses: list[httpx.Response] = []
         self._splicer: StreamSplicer | None = None
         self.usage: Json = {}
+        self.lookups: list[Json] = []
         self.response: Json = {}
 
     @property
@@ -116,8 +117,9 @@ class RecallLoop:
     async def run(self, response: httpx.Response, client: ClientAnswer) -> httpx.Response | None:
         """Passes the answer to the client. Returns a response that cannot be searched, to be passed on as it came.
 
-        `usage` is then what the provider counted in the first round, of the request as the session knows it, and
-        `response` the answer that the client has, where the API has one answer in a whole.
+        `usage` is then what the provider counted in the first round, of the request as the session knows it, `lookups`
+        what it counted in those that followed, and `response` the answer that the client has, where the API has one
+        answer in a whole.
         """
         try:
             kind = response.headers.get("content-type", "")
@@ -152,8 +154,7 @@ class RecallLoop:
             if answer is None:
                 await self._send_whole(response, client, body)
                 return
-            if self._round == 1:
-                self.usage = answer
+            self._note_usage(answer)
             self.response = answer
             if not any(call.name in self._names for call in self._form.find_calls(answer)):
                 await self._send_whole(response, client, self._add_lead(answer) or body)
@@ -263,8 +264,7 @@ class RecallLoop:
                 reader.feed(chunk)
                 await client.write(response, b"".join(map(splicer.take, splitter.take(chunk))))
         finally:
-            report = await reader.finish()
-            self.usage = report if self._round == 1 else self.usage
+            self._note_usage(await reader.finish())
             await client.write(response, splicer.finish_round(splitter.rest))
         return reader
 
@@ -322,6 +322,13 @@ class RecallLoop:
         response = await self._send_upstream(self._request.body)
         self._responses.append(response)
         return response
+
+    def _note_usage(self, report: Json) -> None:
+        """Notes what the provider counted in this round."""
+        if not self._responses:
+            self.usage = report
+        elif report:
+            self.lookups.append(report)
 
     def _remove_tools(self, request: ModelRequest) -> ModelRequest:
         return request.with_fields(tools=bytes(self._original.fields["tools"]))

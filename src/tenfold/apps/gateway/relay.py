@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import Any, TypeVar
@@ -37,8 +37,10 @@ from tenfold.apps.gateway.upstream_model import UpstreamCall
 from tenfold.apps.gateway.upstreams import choose_likely_wire, get_api
 from tenfold.apps.gateway.usage_reader import UsageReader
 from tenfold.apps.listening import send_error
+from tenfold.core.record.entry import Usage
 from tenfold.errors import BadInput
 from tenfold.models.overflow import find_named_limit, is_overflow
+from tenfold.session.ledger import sum_rows
 from tenfold.telemetry import trace_span
 
 _HOP_HEADERS = frozenset({
@@ -101,6 +103,7 @@ class _Exchange:
             self._wire or choose_likely_wire(incoming.path, incoming.headers), incoming.path, incoming.query
         )
         self._prepared: PreparedRequest | None = None
+        self._usage: Usage | None = None
 
     async def run(self) -> None:
         """Takes the request to the upstream and the response to the client."""
@@ -121,6 +124,8 @@ class _Exchange:
             else:
                 await self._pass_response(response)
             await self._await_session()
+            with self._record_faults("the client has its response"):
+                self._add_to_bill()
         finally:
             await response.aclose()
         record.upstream_seconds = perf_counter() - start - record.own_seconds
@@ -167,7 +172,6 @@ class _Exchange:
         record.bypass = prepared.reason if prepared.is_bypass else record.bypass
         record.compaction = prepared.compaction or record.compaction
         record.tokens_before, record.tokens_after = prepared.tokens_before, prepared.tokens_after
-        record.dollars_saved = prepared.dollars_saved
         if prepared.lane is not None:
             record.session = prepared.lane.id
 
@@ -281,16 +285,23 @@ class _Exchange:
         finally:
             await loop.close()
         with self._record_faults("the client has its response"):
-            await self._report_answer(prepared, loop.usage, loop.response)
+            await self._report_answer(prepared, loop.usage, loop.response, loop.lookups)
 
-    async def _report_answer(self, prepared: PreparedRequest, usage: dict[str, Any], answer: dict[str, Any]) -> None:
+    async def _report_answer(
+        self,
+        prepared: PreparedRequest,
+        usage: dict[str, Any],
+        answer: dict[str, Any],
+        lookups: Sequence[dict[str, Any]] = (),
+    ) -> None:
         """Has the session learn what the provider counted, and keeps an answer that the client may name later."""
         if answer:
             self._sessions.chains.keep(prepared.tenant, prepared.original, answer)
         if prepared.pending is not None:
             await prepared.pending.finish()
         if prepared.lane is not None and usage and not self._settings.shadow:
-            await prepared.lane.session.after_model(usage)
+            await prepared.lane.session.after_model(usage, lookups=lookups)
+            self._usage = prepared.lane.session.session.conversation.pending_usage
 
     async def _await_session(self) -> None:
         """Waits for the work on the session that was not on the client's way, and takes its numbers."""
@@ -303,6 +314,19 @@ class _Exchange:
             if record.is_unchanged and (self._settings.shadow or learned.sent is not learned.original):
                 record.reason = reason  # what the session would send was not sent
 
+    def _add_to_bill(self) -> None:
+        """Adds up what the request cost, with what its compaction did."""
+        prepared, record = self._prepared, self._record
+        if prepared is None or prepared.lane is None or self._settings.shadow:
+            return
+        lane = prepared.lane
+        rows = lane.ledger.add_summary(prepared.spent)
+        if self._usage is not None:
+            hidden = int(prepared.tokens_before) - int(prepared.tokens_after)
+            window = self._sessions.find_window(prepared.tenant, prepared.original)
+            rows += lane.ledger.add_request(self._usage, hidden, lane.hidden[0], model=record.model, window=window)
+        record.bill = sum_rows(rows)
+
     async def _send_answer(self, prepared: PreparedRequest) -> None:
         """Sends a response of the gateway's own."""
         self._record.status = 200
@@ -310,6 +334,7 @@ class _Exchange:
         headers = [(b"content-type", kind), *self._describe()]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send({"type": "http.response.body", "body": prepared.answer})
+        self._add_to_bill()
         self._relay.log.add(self._record)
 
     def _describe(self) -> RawHeaders:

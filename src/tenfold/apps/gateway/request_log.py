@@ -14,6 +14,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.core.text.hidden import escape_hidden
+from tenfold.session.ledger import BillLine
 from tenfold.telemetry import MODELS, NAMESPACES
 
 LOG = logging.getLogger("tenfold.gateway")
@@ -26,10 +27,10 @@ class RequestRecord(Struct):
     """One request, filled in while it is worked on.
 
     `tokens_before` is what the request would have taken with nothing hidden, `tokens_after` what was sent, both as the
-    provider counts as far as that is known. `dollars_saved` counts what was left out at the price of input that is read
-    from a cache, the lowest there is. `own_seconds` is the time that the gateway itself took. `reason` says what came
-    of the session's check, or why there was none, `is_unchanged` that a call to a model was forwarded as it came, and
-    `bypass` why it was although it should have been looked at. `has_fault` says that the gateway itself failed, and
+    provider counts as far as that is known. `bill` is what the request and its lookups and summaries cost, and would
+    have cost, by what the provider reported. `own_seconds` is the time that the gateway itself took. `reason` says what
+    came of the session's check, or why there was none, `is_unchanged` that a call to a model was forwarded as it came,
+    and `bypass` why it was although it should have been looked at. `has_fault` says that the gateway itself failed, and
     `is_cut` that the response ended early. With
     `is_shadow` nothing was changed, and the numbers are those that would have been.
     """
@@ -43,7 +44,7 @@ class RequestRecord(Struct):
     status: int = 0
     tokens_before: ProviderTokens = ProviderTokens(0)
     tokens_after: ProviderTokens = ProviderTokens(0)
-    dollars_saved: float = 0.0
+    bill: BillLine = BillLine("")
     own_seconds: float = 0.0
     upstream_seconds: float = 0.0
     compaction: str = ""
@@ -89,8 +90,8 @@ class RequestRecord(Struct):
             parts.append("shadow, forwarded as it came, would have been")
         if self.tokens_before:
             parts.append(f"tokens {self.tokens_before} -> {self.tokens_after}")
-        if self.dollars_saved:
-            parts.append(f"saved ${self.dollars_saved:.4f}")
+        if self.bill.total_paid:
+            parts.append(f"paid ${self.bill.total_paid:.4f}, without Tenfold ${self.bill.unhidden_paid.total:.4f}")
         parts.append(f"own {self.own_seconds * 1e3:.1f} ms, upstream {self.upstream_seconds * 1e3:.0f} ms")
         if self.compaction or (self.reason and not self.is_unchanged and not self.bypass):
             parts.append(f"compaction {self.compaction or 'not needed'}: {self.reason}")
@@ -135,7 +136,8 @@ class RequestLog:
         self._compactions = count("compactions", "Compactions, by outcome.", "status", *_OWNER)
         self._before = count("tokens_before", "Tokens of all requests with nothing hidden.", *_OWNER)
         self._after = count("tokens_after", "Tokens of all requests as they were sent.", *_OWNER)
-        self._dollars = count("dollars_saved", "Dollars saved, at the price of cached input.", *_OWNER)
+        self._paid = count("dollars_paid", "Dollars for requests, lookups and summaries.", *_OWNER)
+        self._without = count("dollars_without", "Dollars that the requests would have cost unchanged.", *_OWNER)
         self._recalls = count("recall_calls", "Lookups that the gateway answered itself.")
         self._cuts = count("cut_responses", "Responses that ended early.")
         self._own = Histogram(
@@ -162,7 +164,8 @@ class RequestLog:
         if record.wire:
             self._before.labels(*owner).inc(record.tokens_before)
             self._after.labels(*owner).inc(record.tokens_after)
-            self._dollars.labels(*owner).inc(record.dollars_saved)
+            self._paid.labels(*owner).inc(record.bill.total_paid)
+            self._without.labels(*owner).inc(record.bill.unhidden_paid.total)
         self._recalls.inc(record.recall_calls)
         self._own.observe(record.own_seconds)
         if record.bypass:
@@ -208,9 +211,20 @@ class Totals(Struct):
     bypasses: int = 0
     tokens_before: ProviderTokens = ProviderTokens(0)
     tokens_after: ProviderTokens = ProviderTokens(0)
-    dollars_saved: float = 0.0
+    dollars_paid: float = 0.0
+    dollars_without: float = 0.0
+    unpriced: int = 0
     sessions: dict[str, int] = {}
-    NUMBERS: ClassVar = ("requests", "compactions", "bypasses", "tokens_before", "tokens_after", "dollars_saved")
+    NUMBERS: ClassVar = (
+        "requests",
+        "compactions",
+        "bypasses",
+        "tokens_before",
+        "tokens_after",
+        "dollars_paid",
+        "dollars_without",
+        "unpriced",
+    )
 
     def add(self, record: RequestRecord) -> None:
         """Adds one request."""
@@ -219,6 +233,8 @@ class Totals(Struct):
         self.bypasses += bool(record.bypass)
         self.tokens_before += record.tokens_before
         self.tokens_after += record.tokens_after
-        self.dollars_saved += record.dollars_saved
+        self.dollars_paid += record.bill.total_paid
+        self.dollars_without += record.bill.unhidden_paid.total
+        self.unpriced += record.bill.unpriced
         if record.session:
             self.sessions[record.session] = self.sessions.get(record.session, 0) + 1
