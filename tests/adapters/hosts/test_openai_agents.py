@@ -372,6 +372,20 @@ def test_without_the_configuration_the_conversation_is_compacted_between_two_run
     assert "<tenfold-summary" in json.dumps(provider.bodies[-1])
 
 
+def test_a_run_without_the_configuration_is_warned_of_once(store: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Provider(work(2)) as provider:
+        session = TenfoldSession("one", store=store)
+        configured = session.config(provider.config())
+        Runner.run_sync(make_agent(), "Go.", session=session, run_config=configured)
+        asyncio.run(session.get_items())
+        assert not caplog.messages
+        for _ in range(2):
+            Runner.run_sync(make_agent(), "Go on.", session=session, run_config=provider.config())
+    (message,) = caplog.messages
+    assert "session='one'" in message
+    assert "pass run_config=session.config()" in message
+
+
 def test_a_filter_of_ones_own_is_given_the_view(store: Path) -> None:
     seen: list[int] = []
 

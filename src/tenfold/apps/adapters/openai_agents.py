@@ -57,6 +57,10 @@ class ItemConverter:
         return [_join_texts(message) if message.get("role") == "assistant" else dict(message) for message in messages]
 
 
+def _is_answer(item: Mapping[str, Any]) -> bool:
+    return item.get("role") == "assistant" or item.get("type") == "function_call"
+
+
 def _join_texts(answer: Mapping[str, Any]) -> Item:
     parts = answer["content"]
     if "id" in answer or isinstance(parts, str) or not all(part.get("type") == "output_text" for part in parts):
@@ -112,7 +116,7 @@ class TenfoldSession:
         self._options: SessionOptions = options
         self._sessions: HostSessions[Item] = HostSessions(ITEMS, options)
         self._items: list[Item] | None = None
-        self._is_configured = False
+        self._is_configured = self._has_warned = False
 
     def config(self, run_config: RunConfig | None = None) -> RunConfig:
         """Returns the configuration of a run in which the model sees the view: this one, or the SDK's own.
@@ -143,6 +147,7 @@ class TenfoldSession:
 
     async def add_items(self, items: list[Item]) -> None:
         """Appends items to the conversation."""
+        self._warn_of_missing_config(items)
         await self._keep([*await self._get_items(), *items])
 
     async def pop_item(self) -> Item | None:
@@ -172,6 +177,18 @@ class TenfoldSession:
         if model and not self._options.get("model"):
             self._options["model"] = model
             self._sessions = HostSessions(ITEMS, self._options)
+
+    def _warn_of_missing_config(self, items: Sequence[Item]) -> None:
+        """Reports once that a run has answered without the filter: nothing of it is compacted before it ends."""
+        talk = _TALK.get()
+        is_unseen = talk is not None and talk.session is self and talk.shown is None
+        if is_unseen and not self._has_warned and any(map(_is_answer, items)):
+            self._has_warned = True
+            self.find().session.compactor.answerer.report_problem(
+                f"a run has session={self.session_id!r} and not its configuration, so it is compacted only when it is "
+                "over, and fails if it outgrows the model's window: pass run_config=session.config() as well, or "
+                "session.config(your_run_config)"
+            )
 
     async def _read_view(self) -> list[Item]:
         view = await AsyncSession(self.find().session).refresh()
