@@ -16,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from tenfold.apps.inspector.actions import ACTIONS
+from tenfold.apps.inspector.bill_pages import BILL_PAGES
 from tenfold.apps.inspector.gate import Gate, read_form
 from tenfold.apps.inspector.rendering import respond, tell_script
 from tenfold.apps.inspector.routes import PAGES
@@ -50,7 +51,7 @@ class Inspector:
         self.sessions = OpenSessions(store, keeper, self.keyring)
         routes = [
             Route(path, self._build_endpoint(page, method), methods=[method])
-            for path, method, page in (*PAGES, *ACTIONS)
+            for path, method, page in (*PAGES, *ACTIONS, *BILL_PAGES)
         ]
         static = StaticFiles(directory=Path(str(files("tenfold.apps.inspector"))) / "static")
         starlette = Starlette(

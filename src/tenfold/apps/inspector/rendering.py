@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from urllib.parse import urlencode
 
@@ -10,7 +11,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from tenfold import __version__
 from tenfold.apps.inspector import session_pages as pages
+from tenfold.session.bill_text import format_dollars
 from tenfold.store.ids import get_current_time
+
+_MINUS = re.compile(r"(?<![\w.,])-(?=[$\d])")
 
 
 def render(template: str, **values: object) -> str:
@@ -57,9 +61,16 @@ def _load_environment() -> Environment:
     environment.filters["clean"] = pages.escape_unseen
     environment.filters["line"] = pages.flatten
     environment.filters["age"] = describe_age
+    environment.filters["dollars"] = lambda value: show_minus(format_dollars(value))
+    environment.filters["minus"] = show_minus
     environment.globals["address"] = build_address
     environment.globals["version"] = __version__
     return environment
+
+
+def show_minus(text: str) -> str:
+    """Writes the sign of negative numbers as one that is as wide as a digit, and that is read out as minus."""
+    return _MINUS.sub("\N{MINUS SIGN}", text)
 
 
 def describe_age(time: int | None) -> str:

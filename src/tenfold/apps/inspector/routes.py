@@ -40,7 +40,7 @@ def show_size(visit: Visit) -> Response:
         return respond("size.html", timeline=opened.draw())
 
 
-def _respond(visit: Visit, opened: OpenSession, template: str, tab: str, **values: Any) -> Response:  # noqa: ANN401
+def respond_about(visit: Visit, opened: OpenSession, template: str, tab: str, **values: Any) -> Response:  # noqa: ANN401
     """Renders a page about a session, with its heading and its bars."""
     place = opened.session.address
     heads = visit.store.read_heads(place.namespace, place.session)
@@ -72,14 +72,17 @@ def show_messages(visit: Visit) -> Response:
         pieces = [(first, first == loaded) for first in range(0, length, pages.ROWS)]
         rows = pages.read_rows(measured, loaded)
         found = {"pieces": pieces, "rows": rows, "selected": selected, "at": at, "size": pages.ROWS}
-        return _respond(visit, opened, "messages.html", "messages", **found)
+        return respond_about(visit, opened, "messages.html", "messages", **found)
 
 
 def show_rows(visit: Visit) -> Response:
     """A piece of the list of entries."""
     opened = visit.open()
     with opened.lock:
-        rows = pages.read_rows(opened.measure(), visit.get_number("from"))
+        first = visit.get_number("from")
+        rows = pages.read_rows(
+            opened.measure(), first, min(pages.ROWS, visit.get_number("to", first + pages.ROWS) - first + 1)
+        )
         return respond("rows.html", rows=rows, opened=opened, at=-1)
 
 
@@ -95,7 +98,7 @@ def show_seen(visit: Visit) -> Response:
     """What the model sees beside what there is."""
     opened = visit.open()
     with opened.lock:
-        return _respond(visit, opened, "seen.html", "seen", compared=pages.compare_view(opened.measure()))
+        return respond_about(visit, opened, "seen.html", "seen", compared=pages.compare_view(opened.measure()))
 
 
 def show_blocks(visit: Visit) -> Response:
@@ -103,7 +106,7 @@ def show_blocks(visit: Visit) -> Response:
     opened = visit.open()
     with opened.lock:
         nodes = pages.list_block_nodes(opened.session)
-        return _respond(visit, opened, "blocks.html", "blocks", nodes=nodes)
+        return respond_about(visit, opened, "blocks.html", "blocks", nodes=nodes)
 
 
 def show_branches(visit: Visit) -> Response:
@@ -131,7 +134,7 @@ def show_facts(visit: Visit) -> Response:
         groups: dict[str, list[object]] = {}
         for fact in reversed(facts):
             groups.setdefault(fact.kind.replace("_", " "), []).append(fact)
-        return _respond(visit, opened, "facts.html", "facts", groups=groups)
+        return respond_about(visit, opened, "facts.html", "facts", groups=groups)
 
 
 def show_instructions(visit: Visit) -> Response:
@@ -139,7 +142,7 @@ def show_instructions(visit: Visit) -> Response:
     opened = visit.open()
     with opened.lock:
         instructions = opened.session.read_instructions()
-        return _respond(visit, opened, "instructions.html", "instructions", instructions=instructions[::-1])
+        return respond_about(visit, opened, "instructions.html", "instructions", instructions=instructions[::-1])
 
 
 def add_rule(visit: Visit) -> Response:
@@ -173,7 +176,7 @@ def search_session(visit: Visit) -> Response:
     with opened.lock:
         hits = opened.session.search(words, limit=SEARCH_HITS) if words.strip() else []
         marked = [(hit, pages.mark_words(pages.escape_unseen(hit.snippet), words)) for hit in hits]
-        return _respond(visit, opened, "search.html", "search", words=words, hits=marked)
+        return respond_about(visit, opened, "search.html", "search", words=words, hits=marked)
 
 
 PAGES: tuple[tuple[str, str, Page], ...] = (
