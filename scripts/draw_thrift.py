@@ -9,7 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TABLE, PICTURE = ROOT / "docs" / "meter.md", ROOT / "docs" / "thrift.svg"
 _HEADER = "| | compactions |"
-WIDTH, LEFT, ROW, BAR = 660, 190, 24, 360
+WIDTH, ROW = 660, 24
+NAMES, PRICES, BARS, LONGEST = 10, 122, 240, 410
+"""Where names, prices and bars begin: prices stand before the bars, so a narrow screen shows them first."""
 _KINDS = ("r", "a", "u", "s")
 _STYLE = """\
 <style>
@@ -32,10 +34,10 @@ def draw_thrift(page: str) -> str:
     label = "The bill of one long session. " + " ".join(
         f"{model}: {', '.join(f'{row[0]} {row[column]}' for row in rows)}." for column, model in enumerate(models, 2)
     )
-    parts = [_write(10, 22, "d", "a session of 254,000 tokens in a window of 200,000, request by request")]
+    parts = [_write(NAMES, 22, "d", "a session of 254,000 tokens in a window of 200,000, request by request")]
     y = 34
     for column, model in enumerate(models, 2):
-        parts.append(_write(10, y + 20, "t", model, 'font-weight="bold" '))
+        parts.append(_write(NAMES, y + 20, "t", model, 'font-weight="bold" '))
         parts += _draw_bars(rows, column, y + 30)
         y += len(rows) * ROW + 38
     return (
@@ -50,9 +52,9 @@ def _draw_bars(rows: Sequence[Sequence[str]], column: int, y: int) -> list[str]:
     parts = []
     for row, price, kind in zip(rows, prices, _KINDS, strict=True):
         share = price / prices[0]
-        parts.append(_write(10, y + 14, "d", row[0]))
-        parts.append(f'<rect class="{kind}" x="{LEFT}" y="{y}" width="{BAR * share:.0f}" height="{ROW - 6}"/>')
-        parts.append(_write(LEFT + round(BAR * share) + 8, y + 14, "t", f"{row[column]}, {share:.0%}"))
+        parts.append(_write(NAMES, y + 14, "d", row[0]))
+        parts.append(_write(PRICES, y + 14, "t", f"{row[column]}, {share:.0%}"))
+        parts.append(f'<rect class="{kind}" x="{BARS}" y="{y}" width="{LONGEST * share:.0f}" height="{ROW - 6}"/>')
         y += ROW
     return parts
 

@@ -89,8 +89,14 @@ def _read_line(screen: pyte.Screen, row: int) -> Text:
 
 def _build_style(cell: pyte.screens.Char) -> Style:
     """A cell's style. pyte calls yellow brown, and names other colours by six digits."""
-    marks = {"bold": cell.bold, "italic": cell.italics, "underline": cell.underscore, "reverse": cell.reverse}
-    return Style(color=_name_colour(cell.fg), bgcolor=_name_colour(cell.bg), **marks)
+    return Style(
+        color=_name_colour(cell.fg),
+        bgcolor=_name_colour(cell.bg),
+        bold=cell.bold,
+        italic=cell.italics,
+        underline=cell.underscore,
+        reverse=cell.reverse,
+    )
 
 
 def _name_colour(name: str) -> str | None:
@@ -112,7 +118,9 @@ def draw_picture(steps: Sequence[Step], title: str, columns: int) -> str:
     console = Console(
         record=True, width=columns, file=StringIO(), force_terminal=True, color_system="truecolor", legacy_windows=False
     )
-    moments, keys, now = [], [], 0.0
+    moments: list[float] = []
+    keys = []
+    now = 0.0
     for step in steps:
         style = _COMMENT_STYLE if step.command.startswith("#") else _COMMAND_STYLE
         command = Text.assemble((PROMPT, _PROMPT_STYLE), (step.command, style))
