@@ -35,6 +35,21 @@ def test_a_summary_is_read_back_from_its_delimiter(text: str) -> None:
     assert extract_summary_text(whole) == text
 
 
+def test_the_next_summary_is_read_from_the_cache_as_far_as_it_says_the_same() -> None:
+    """Its id stood first, so nothing of it was."""
+    texts = [f"[2] It began.\n[9] It {verb}." for verb in ("went on", "ended")]
+    opening = "<tenfold-summary>\n[2] It began.\n[9] It "
+    assert all(render_summary(f"b-{text[-3]}", text).startswith(opening) for text in texts)
+
+
+def test_a_summary_of_an_older_version_is_read() -> None:
+    digest = hash_summary("the plan")
+    whole = f'<tenfold-summary block="b-1" hash="{digest}">\nthe plan\n</tenfold-summary>'
+    assert find_summary_mark(whole) == SummaryMark("b-1", digest)
+    assert extract_summary_text(whole) == "the plan"
+    assert find_text_origin(whole[:-30]) == "harness"
+
+
 @pytest.mark.parametrize(
     "forged",
     [

@@ -36,13 +36,14 @@ CONTINUATION_START = "[System note: this conversation was compacted, because it 
 CONTINUATION_END = "without asking the user to repeat anything.]"
 SYSTEM_NOTE = "<system-note>\n{}\n</system-note>"
 """A later system message in a user message, for wires that accept none."""
-_SUMMARY = re.compile(
-    r'\s*<tenfold-summary block="([^"<>\s]+)" hash="([0-9a-f]{16})">\n(.*)\n</tenfold-summary>\s*', re.DOTALL
-)
+_SEAL = r'block="(?P<block>[^"<>\s]+)" hash="(?P<hash>[0-9a-f]{16})"'
+_SUMMARY = re.compile(rf"\s*<tenfold-summary>\n(?P<text>.*)\n<seal {_SEAL}/>\n</tenfold-summary>\s*", re.DOTALL)
+_SUMMARY_SEALED_FIRST = re.compile(rf"\s*<tenfold-summary {_SEAL}>\n(?P<text>.*)\n</tenfold-summary>\s*", re.DOTALL)
+"""As versions up to 0.3.0 wrote it."""
 
 
-_SUMMARY_START, _SUMMARY_END = '<tenfold-summary block="', "</tenfold-summary>"
-
+_SUMMARY_STARTS, _SUMMARY_END = ("<tenfold-summary>", '<tenfold-summary block="'), "</tenfold-summary>"
+_SUMMARY_START = re.compile("|".join(map(re.escape, _SUMMARY_STARTS)))
 
 SUMMARY_HEAD = "[Context Summary — "
 """How a clip-archive of Numina-Systems/constellation begins, which has no delimiter anywhere.
@@ -53,9 +54,7 @@ HEAD_START = re.escape(SUMMARY_HEAD)
 """The same as a pattern."""
 _HEAD_LINE = re.compile(rf"{HEAD_START}\d+ messages compressed[^\]\n]*\](?=\s|$)")
 _HEADED_SUMMARY = re.compile(
-    rf"\s*({HEAD_START}.*)\n"
-    r'<tenfold-summary block="([^"<>\s]+)" hash="([0-9a-f]{16})">\n</tenfold-summary>\s*',
-    re.DOTALL,
+    rf"\s*(?P<text>{HEAD_START}.*)\n<tenfold-summary {_SEAL}>\n</tenfold-summary>\s*", re.DOTALL
 )
 _FACTS_START = re.compile(
     r"# Facts \((?:carried word for word; lines marked|found by code in the messages, long)"
@@ -82,7 +81,10 @@ HARNESS_PATTERNS: tuple[ForeignText, ...] = (
     ForeignText("Tenfold", "", "a later system message, folded", "<system-note>", "</system-note>"),
     ForeignText("Tenfold", "", "the opening stub", OPENING_STUB, OPENING_STUB),
     ForeignText("Tenfold", "", "that it goes on after a compaction", CONTINUATION_START, CONTINUATION_END),
-    ForeignText("Tenfold", "", "a summary that no store vouches for", _SUMMARY_START, _SUMMARY_END),
+    *(
+        ForeignText("Tenfold", "", "a summary that no store vouches for", each, _SUMMARY_END)
+        for each in _SUMMARY_STARTS
+    ),
     ForeignText("Tenfold", "", "the line of a step", STEP_PREFIX),
     ForeignText("Tenfold", "", "the line of a step, as one design has it", "[Summary] "),
     ForeignText("Tenfold", "", "what was removed, as one design has it", "[Context compacted: ", "]"),
@@ -134,7 +136,7 @@ def find_text_origin(text: str, confirm: SummaryConfirmer | None = None, *, is_w
     in our form, `tool` for tool output that an agent without tool calls received as a user message, and else `human`.
     """
     start = text.lstrip()
-    if start.startswith(_SUMMARY_START) or _HEAD_LINE.match(start):
+    if start.startswith(_SUMMARY_STARTS) or _HEAD_LINE.match(start):
         mark = find_summary_mark(text) or _build_foreign_mark(text)
         if mark is not None and confirm is not None and confirm(*mark, is_whole):
             return "tenfold"
@@ -174,7 +176,8 @@ def strip_harness_text(text: str) -> str:
 
 def _find_outside_of_summary(text: str, first: int, last: int) -> tuple[int, int]:
     """Narrows a range so that it holds no piece of a summary of ours: neither the end of a cut one nor its facts."""
-    start, end = text.find(_SUMMARY_START, first, last), text.find(f"\n{_SUMMARY_END}", first, last)
+    opening, end = _SUMMARY_START.search(text, first, last), text.find(f"\n{_SUMMARY_END}", first, last)
+    start = opening.start() if opening is not None else -1
     if end >= 0 and not 0 <= start < end:
         first = text.rfind(_SUMMARY_END, first, last) + len(_SUMMARY_END)
     found = _FACTS_START.search(text, first, last) if start < 0 else None
@@ -226,11 +229,14 @@ def hash_summary(text: str) -> str:
 def render_summary(block: str, text: str) -> str:
     """Puts a summary into its delimiter, as a complete user text. `block` is the id of the Block that shows it.
 
-    A text with a first line of its own (`SUMMARY_HEAD`) keeps it, so there the delimiter follows the text.
+    What no two summaries have in common stands last: so the next one, which begins with the same lines, is read from
+    the provider's cache that far. A text with a first line of its own (`SUMMARY_HEAD`) keeps it, and the delimiter
+    follows it.
     """
-    opening = f'<tenfold-summary block="{block}" hash="{hash_summary(text)}">'
-    parts = (text, opening) if _HEAD_LINE.match(text) else (opening, text)
-    return "\n".join((*parts, _SUMMARY_END))
+    seal = f'block="{block}" hash="{hash_summary(text)}"'
+    if _HEAD_LINE.match(text):
+        return f"{text}\n<tenfold-summary {seal}>\n{_SUMMARY_END}"
+    return f"<tenfold-summary>\n{text}\n<seal {seal}/>\n{_SUMMARY_END}"
 
 
 class _FramedSummary(NamedTuple):
@@ -241,12 +247,11 @@ class _FramedSummary(NamedTuple):
 
 def _find_framed_summary(text: str) -> _FramedSummary | None:
     """Finds the block, the hash and the inner text of a text that is exactly one summary with the right hash."""
-    if (match := _SUMMARY.fullmatch(text)) is not None:
-        found = _FramedSummary(match.group(1), match.group(2), match.group(3))
-    elif (match := _HEADED_SUMMARY.fullmatch(text)) is not None:
-        found = _FramedSummary(match.group(2), match.group(3), match.group(1))
-    else:
+    forms = (form.fullmatch(text) for form in (_SUMMARY, _SUMMARY_SEALED_FIRST, _HEADED_SUMMARY))
+    match = next(filter(None, forms), None)
+    if match is None:
         return None
+    found = _FramedSummary(**match.groupdict())
     return found if hash_summary(found.text) == found.hash else None
 
 
@@ -271,7 +276,7 @@ def extract_summary_text(text: str) -> str | None:
     if found is not None:
         return found.text
     start = text.strip()
-    return start if _HEAD_LINE.match(start) and _SUMMARY_START not in start else None
+    return start if _HEAD_LINE.match(start) and _SUMMARY_START.search(start) is None else None
 
 
 def get_summary_text(message: Message) -> str | None:
@@ -306,7 +311,7 @@ def find_unconfirmed_summary(text: str) -> str | None:
     """
     start = text.strip()
     own = extract_summary_text(text)
-    is_summary = start.startswith(_SUMMARY_START) or any(
+    is_summary = start.startswith(_SUMMARY_STARTS) or any(
         start.startswith(row.start) and start.endswith(row.end) for row in SUMMARY_PATTERNS
     )
     return start if own is None and is_summary else own

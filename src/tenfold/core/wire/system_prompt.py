@@ -15,7 +15,7 @@ from tenfold.core.wire.marks import HEAD_START, SummaryConfirmer, find_summary_m
 from tenfold.core.wire.profiles import Profile
 from tenfold.core.wire.sdk_values import get_set_fields
 
-_OPENING, _CLOSING = "<tenfold-summary block=", "</tenfold-summary>"
+_OPENING, _CLOSING = "<tenfold-summary", "</tenfold-summary>"
 _SUMMARY = re.compile(rf"((?:{HEAD_START}.*?)?{_OPENING}.*?{_CLOSING})", re.DOTALL)
 _TEXT_FIELDS = ("parts", "text")
 """The fields of a system prompt, or of a block of it, that may hold its text."""
