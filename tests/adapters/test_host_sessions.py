@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,8 @@ import pytest
 
 from tenfold.apps.adapters.host_sessions import HostSessions
 from tenfold.errors import UsageError
+from tenfold.store.base import HeadState, SessionInfo
+from tenfold.store.sqlite.store import SqliteStore
 
 Item = dict[str, Any]
 
@@ -56,6 +60,34 @@ def test_a_host_that_rewinds_in_the_same_process_is_followed(tmp_path: Path) -> 
     host.fit(ask("Go on."), model="gpt-4o")
     host.keep_answer([{"role": "assistant", "content": "Belt 3 is fine."}])
     assert host.fit(ask("Go on."), model="gpt-4o").messages == ask("Go on.")
+
+
+class WatchedStore(SqliteStore):
+    """A store that notes the threads that it works in."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.used = set[int]()
+
+    def read_info(self, namespace: str, session: str) -> SessionInfo | None:
+        self.used.add(threading.get_ident())
+        return super().read_info(namespace, session)
+
+    def open(self, *given: Any, **named: Any) -> HeadState:  # noqa: ANN401 - as the store has them
+        self.used.add(threading.get_ident())
+        return super().open(*given, **named)
+
+
+def test_a_session_is_opened_in_no_event_loop(tmp_path: Path) -> None:
+    store = WatchedStore(tmp_path / "w.db")
+
+    async def ask_host() -> list[Item]:
+        host = build_sessions(tmp_path, store=store).get("one")
+        return (await host.afit(ask("Go on."), model="gpt-4o")).messages
+
+    assert asyncio.run(ask_host()) == ask("Go on.")
+    assert store.used
+    assert threading.get_ident() not in store.used
 
 
 def test_a_wrong_option_is_told_at_once(tmp_path: Path) -> None:

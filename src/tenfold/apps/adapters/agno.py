@@ -170,14 +170,12 @@ class _AgnoSessions:
         runner = getattr(run, "agent_id", None) or getattr(run, "team_id", None)
         owners = ("team_id", "parent_team_id", "workflow_id")
         is_part = runner != self._agent.id or any(getattr(self._agent, name, None) for name in owners)
-        session = self._sessions.get(
-            f"{run.session_id}/{runner}/{run.run_id}" if is_part else str(run.session_id), model
-        ).session
+        kept = self._sessions.get(f"{run.session_id}/{runner}/{run.run_id}" if is_part else str(run.session_id), model)
         if self._recall:
-            lookups = map(Function.from_callable, build_lookups(lambda: session.tools))
+            lookups = map(Function.from_callable, build_lookups(lambda: kept.tools))
             request["tools"] = [*(request.get("tools") or ()), *lookups]
         # Each run has a list of its own, even if it begins as the one before did.
-        opened = self._runs[run.run_id] = _AgnoRun(HostSession(session, CONVERTER), recall=self._recall)
+        opened = self._runs[run.run_id] = _AgnoRun(HostSession(lambda: kept.session, CONVERTER), recall=self._recall)
         try:
             yield opened
         finally:

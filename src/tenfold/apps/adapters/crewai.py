@@ -203,8 +203,8 @@ class _CrewSessions:
                     return _CrewRun()
                 owner = rest.get("from_task") or rest.get("from_agent")
                 name = self._session or f"{getattr(owner, 'id', 'task')}/{IDS.generate()}"
-                session = self._sessions.get(name, llm.model).session
-                run = _CrewRun(said[0], HostSession(session, CONVERTER))
+                kept = self._sessions.get(name, llm.model)
+                run = _CrewRun(said[0], HostSession(lambda: kept.session, CONVERTER))
             self._runs[id(said[0])] = run
             while len(self._runs) > MAX_SESSIONS:
                 self._runs.popitem(last=False)

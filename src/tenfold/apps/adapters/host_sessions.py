@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, dropwhile, takewhile
 from typing import Any, Generic, TypeVar
 
@@ -81,11 +82,21 @@ class HostSession(Generic[M]):
     list. The next lists that begin with the same message do so too.
     """
 
-    def __init__(self, session: Session, converter: Converter) -> None:
-        self.session, self._converter = session, converter
-        self._async_session = AsyncSession(session)
+    def __init__(self, open: Callable[[], Session], converter: Converter) -> None:
+        """`open` opens the session, when it is needed first: in a thread, where the host has an event loop."""
+        self._open, self._converter = open, converter
+        self._session: Session | None = None
         self._last: ReadList[M] | None = None
         self._is_first = True
+        self._lock = threading.Lock()
+
+    @property
+    def session(self) -> Session:
+        """The session. Raises what `open_session` raises."""
+        with self._lock:
+            if self._session is None:
+                self._session = self._open()
+            return self._session
 
     @property
     def tools(self) -> RecallTools:
@@ -109,8 +120,6 @@ class HostSession(Generic[M]):
         where the model is offered `tools`.
         """
         listed = self._read(messages, system, recall, fields)
-        if self._is_told_alone(listed):
-            listed = self._put_behind_view(listed)
         try:
             sent = self.session.before_model(listed.build_request(), recall=recall, wire=listed.wire)
         except UnrelatedList:
@@ -131,13 +140,12 @@ class HostSession(Generic[M]):
         **fields: Any,  # noqa: ANN401 - as the wire has them
     ) -> Fitted[M]:
         """Does the same as `fit`, and blocks no event loop."""
-        listed, session = self._read(messages, system, recall, fields), self._async_session
-        if self._is_told_alone(listed):
-            listed = self._put_behind_view(listed)
+        listed = await run_uninterrupted(lambda: self._read(messages, system, recall, fields))
+        session = AsyncSession(self.session)
         try:
             sent = await session.before_model(listed.build_request(), recall=recall, wire=listed.wire)
         except UnrelatedList:
-            listed = self._put_behind_view(listed)
+            listed = await run_uninterrupted(partial(self._put_behind_view, listed))
             sent = await session.before_model(listed.build_request(), recall=recall, wire=listed.wire)
         if to is not None:
             await session.compact(self._build_forced_call(to, recall))
@@ -157,10 +165,12 @@ class HostSession(Generic[M]):
 
     async def ashrink(self, error: BaseException) -> Fitted[M]:
         """Does the same as `shrink`, and blocks no event loop."""
-        listed, session = self._last, self._async_session
+        listed = self._last
         if listed is None:
             raise error
-        request = await session.after_refusal(listed.build_request(), error, recall=listed.recall, wire=listed.wire)
+        request = await AsyncSession(self.session).after_refusal(
+            listed.build_request(), error, recall=listed.recall, wire=listed.wire
+        )
         return listed.place(request, self._converter)
 
     def report_usage(self, prompt: int, output: int, *, cached: int = 0, written: int = 0) -> None:
@@ -197,7 +207,10 @@ class HostSession(Generic[M]):
         recall: RecallMode,
         fields: Mapping[str, Any],
     ) -> ReadList[M]:
-        """Reads a list. An item that reads as it did the last time is the same object as then."""
+        """Reads a list. An item that reads as it did the last time is the same object as then.
+
+        It stands behind the session's view, if a new process is told a task alone (see `_is_told_alone`).
+        """
         last, wire = self._last, self._converter.wire
         items = [self._converter.read(message) for message in messages]
         known = [old if new == old else new for new, old in zip(items, last.items if last else (), strict=False)]
@@ -221,7 +234,7 @@ class HostSession(Generic[M]):
             prompt = {"role": "system", "content": system}
             listed = replace(listed, prompt=last.prompt if last is not None and last.prompt == prompt else prompt)
         self._last = listed
-        return listed
+        return self._put_behind_view(listed) if self._is_told_alone(listed) else listed
 
     def _build_forced_call(self, to: int, recall: RecallMode) -> Call:
         return replace(self.session.compactor.build_call(to=to), recall=recall)
@@ -274,7 +287,7 @@ class HostSessions(Generic[M]):
         self._lock = threading.Lock()
 
     def get(self, id: str = "", model: str = "") -> HostSession[M]:
-        """Returns the session of a conversation, and opens it if it is not open.
+        """Returns the session of a conversation, which is opened when it is needed first.
 
         Without an `id`, it is the session that was named, else a new one: two conversations never share one by chance.
         `model` is the agent's, if the options name none.
@@ -284,7 +297,7 @@ class HostSessions(Generic[M]):
             found = self._open.pop(name, None)
             if found is None:
                 options = self._options if self._options.get("model") else {**self._options, "model": model}
-                found = HostSession(open_session(name, **options), self._converter)
+                found = HostSession(partial(open_session, name, **options), self._converter)
             self._open[name] = found
             while len(self._open) > MAX_SESSIONS:
                 self._open.popitem(last=False)
