@@ -55,6 +55,41 @@ def test_a_task_told_again_to_a_new_process_goes_on(tmp_path: Path) -> None:
     assert [message["content"] for message in sent] == ["Go on.", "Belt 3 is fine.", "Go on."]
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_second_worker_goes_on_with_a_host_that_has_lost_its_list(tmp_path: Path, *, is_kept: bool) -> None:
+    """It took the list for a rewrite of the conversation, and showed nothing else."""
+    old, answer = build_sessions(tmp_path).get("one"), {"role": "assistant", "content": "It is 7731."}
+    old.fit(ask("My account is 7731."), model="gpt-4o")
+    old.keep_answer([{"role": "assistant", "content": "Noted."}])
+    first, second = (build_sessions(tmp_path).get("one") for _ in range(2))
+    first.fit(ask("Which account is mine?"), model="gpt-4o")
+    if is_kept:
+        first.keep_answer([answer])
+    listed = [*ask("Which account is mine?"), answer, *ask("And my name?")]
+    sent = second.fit(listed, model="gpt-4o").messages
+    said = ["My account is 7731.", "Noted.", "Which account is mine?", "It is 7731.", "And my name?"]
+    assert [message["content"] for message in sent] == said
+    listed += [{"role": "assistant", "content": "I do not know."}, *ask("It is Ann.")]
+    for worker in (first, old, second):
+        shown = worker.fit(listed, model="gpt-4o").messages
+        assert [message["content"] for message in shown] == [*said, "I do not know.", "It is Ann."]
+
+
+def test_a_second_worker_goes_on_behind_what_was_compacted(tmp_path: Path) -> None:
+    old, history = build_sessions(tmp_path, window=8_000).get("one"), ask("My account is 7731.")
+    for number in range(20):
+        history += [{"role": "assistant", "content": f"Belt {number} runs. " * 200}, *ask(f"And belt {number + 1}?")]
+        old.fit(history, model="gpt-4o")
+    first, second = (build_sessions(tmp_path, window=8_000).get("one") for _ in range(2))
+    listed = ask("Which account is mine?")
+    first.fit(listed, model="gpt-4o")
+    listed += [{"role": "assistant", "content": "It is 7731."}, *ask("And my name?")]
+    shown = second.fit(listed, model="gpt-4o").messages
+    assert shown[-3:] == listed
+    assert "7731" in str(shown[:-3])
+    assert "tenfold-summary" in str(shown[:-3])
+
+
 def test_a_host_that_rewinds_in_the_same_process_is_followed(tmp_path: Path) -> None:
     host = build_sessions(tmp_path).get("one")
     host.fit(ask("Go on."), model="gpt-4o")

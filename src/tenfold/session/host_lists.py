@@ -199,6 +199,19 @@ def is_continuation(messages: Sequence[Message], match: HistoryMatch, view: View
     )
 
 
+def find_start_of_tail(messages: Sequence[Message], path: Path, get_key: KeyLookup) -> int | None:
+    """Finds the position from where the path's messages, to its end, are those that a list begins with.
+
+    The longest such tail counts. None if there is none, or if it is the whole path. System prompts aside.
+    """
+    keys = [fingerprint_message(message) for message in messages if not is_system_prompt(message)]
+    on_path = [pair for pair in path.list_messages() if not is_system_prompt(pair[1])]
+    tail = on_path[max(1, len(on_path) - len(keys)) :]
+    path_keys = [get_key(*pair) for pair in tail]
+    starts = (at for at in range(len(tail)) if path_keys[at:] == keys[: len(tail) - at])
+    return next((tail[at][0] for at in starts), None)
+
+
 def count_before_undo(view: View, position: int) -> int | None:
     """Counts the messages from a position to where the newest compaction was undone. None if none was after it."""
     undone = view.state.last_change

@@ -50,6 +50,7 @@ from tenfold.session.host_lists import (
     count_before_undo,
     find_carried_entries,
     find_next_message,
+    find_start_of_tail,
     is_continuation,
     match_list,
     refresh_messages,
@@ -491,6 +492,21 @@ class Requests:
             view = self._conversation.view
             found = match_list(list_own_messages(messages), view, self._get_fingerprint, is_floor_ignored=True)
             return found.count, find_next_message(view.path, found.position) is None
+
+    def find_view_before(self, messages: Sequence[Message]) -> View | None:
+        """Finds the view that a list goes on behind: it begins, in the middle of the log, with all that follows there.
+
+        So does the list of a host that has lost an older one, and has asked somebody else since. None for any other.
+        """
+        with self._conversation.lock:
+            path = self._forget_other_path()
+            given = list_own_messages(messages)
+            if match_list(given, self._conversation.view, self._get_fingerprint, is_floor_ignored=True).count > sum(
+                map(is_system_prompt, given)
+            ):
+                return None
+            start = find_start_of_tail(given, path, self._get_fingerprint)
+            return None if start is None else View.from_path(path.fork(start))
 
     def _clean_list(self, messages: Sequence[Message]) -> list[Message]:
         """Returns a host's list without lone surrogates. What it began with the last time is not looked at again."""

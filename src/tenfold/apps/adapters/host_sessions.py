@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from tenfold.compaction.engine.call import Call
 from tenfold.compaction.plan.draft import RecallMode
 from tenfold.core.record.entry import Usage
+from tenfold.core.view.fold import View
 from tenfold.core.wire import WIRES
 from tenfold.core.wire.marks import is_system_prompt
 from tenfold.core.wire.profiles import RequestFields
@@ -87,7 +88,6 @@ class HostSession(Generic[M]):
         self._open, self._converter = open, converter
         self._session: Session | None = None
         self._last: ReadList[M] | None = None
-        self._is_first = True
         self._lock = threading.Lock()
 
     @property
@@ -123,7 +123,7 @@ class HostSession(Generic[M]):
         try:
             sent = self.session.before_model(listed.build_request(), recall=recall, wire=listed.wire)
         except UnrelatedList:
-            listed = self._put_behind_view(listed)
+            listed = self._put_behind_view(listed, self.session.view)
             sent = self.session.before_model(listed.build_request(), recall=recall, wire=listed.wire)
         if to is not None:
             self.session.compact(self._build_forced_call(to, recall))
@@ -145,7 +145,7 @@ class HostSession(Generic[M]):
         try:
             sent = await session.before_model(listed.build_request(), recall=recall, wire=listed.wire)
         except UnrelatedList:
-            listed = await run_uninterrupted(partial(self._put_behind_view, listed))
+            listed = await run_uninterrupted(partial(self._put_behind_view, listed, self.session.view))
             sent = await session.before_model(listed.build_request(), recall=recall, wire=listed.wire)
         if to is not None:
             await session.compact(self._build_forced_call(to, recall))
@@ -209,7 +209,8 @@ class HostSession(Generic[M]):
     ) -> ReadList[M]:
         """Reads a list. An item that reads as it did the last time is the same object as then.
 
-        It stands behind the session's view, if a new process is told a task alone (see `_is_told_alone`).
+        It stands behind the session's view, if a new process is told a task alone (see `_is_told_alone`), and behind
+        the view of then, if another process was told that task.
         """
         last, wire = self._last, self._converter.wire
         items = [self._converter.read(message) for message in messages]
@@ -234,24 +235,33 @@ class HostSession(Generic[M]):
             prompt = {"role": "system", "content": system}
             listed = replace(listed, prompt=last.prompt if last is not None and last.prompt == prompt else prompt)
         self._last = listed
-        return self._put_behind_view(listed) if self._is_told_alone(listed) else listed
+        view = None if goes_on else self._find_view_before(listed)
+        if view is None and self._is_told_alone(listed, is_first=last is None):
+            view = self.session.view
+        return listed if view is None else self._put_behind_view(listed, view)
+
+    def _find_view_before(self, listed: ReadList[M]) -> View | None:
+        """Finds the view that another process has put this list behind. See `Requests.find_view_before`."""
+        items = [msgspec.json.encode(item) for item in chain.from_iterable(listed.items)]
+        if not self.session.refresh().path.length or not items:
+            return None
+        return self.session.requests.find_view_before(WIRES[listed.wire].decode(items))
 
     def _build_forced_call(self, to: int, recall: RecallMode) -> Call:
         return replace(self.session.compactor.build_call(to=to), recall=recall)
 
-    def _is_told_alone(self, listed: ReadList[M]) -> bool:
+    def _is_told_alone(self, listed: ReadList[M], *, is_first: bool) -> bool:
         """Tells whether a new process is told a task alone, and the session has answers already: then it goes on.
 
         It may be the task that the session began with, as when somebody runs the same command again.
         """
-        is_first, self._is_first = self._is_first, False
         has_answers = any(message.role == "assistant" for message in self.session.view.get_messages())
         is_new = all(item.get("role") in _ASKING_ROLES for read in listed.items for item in read)
         return has_answers and is_new and (is_first or not listed.items)
 
-    def _put_behind_view(self, listed: ReadList[M]) -> ReadList[M]:
-        """Puts a list behind the session's view, which it does not continue."""
-        shown = dropwhile(is_system_prompt, self.session.view.get_messages())
+    def _put_behind_view(self, listed: ReadList[M], view: View) -> ReadList[M]:
+        """Puts a list behind a view of the session, which it does not continue."""
+        shown = dropwhile(is_system_prompt, view.get_messages())
         encoded = WIRES[listed.wire].encode(list(shown))
         self._last = replace(listed, earlier=[msgspec.json.decode(item.raw) for item in encoded.items])
         return self._last
