@@ -28,14 +28,16 @@ _INTRODUCTION = """# The command `tenfold`
 This page is generated from the command: `python -m tests.docs.commands --write`. A test fails when the two differ.
 
 Results go to standard output, notes and errors to standard error. In a terminal you get tables and colours (`NO_COLOR`
-turns them off); a pipe gets tab-separated lines. With `--json`, each session, hit or event is one JSON object on a line
-of its own; `eval` prints all scores as one object.
+turns them off), and what is longer than the screen goes through the pager that `PAGER` names (`PAGER=cat` for none); a
+pipe gets tab-separated lines. With `--json`, each session, hit or event is one JSON object on a line of its own, with
+[fields that stay](json.md); `eval` prints all scores as one object.
 
 Session text is printed without control characters, and secrets are redacted. Only `export` and `expand --json` print it
 exactly.
 
-Exit codes: 0 the command succeeded, also if there was nothing to compact; 2 an argument is wrong; 3 a file cannot be
-read; 4 the store or the work failed; 130 you interrupted it (everything stored before is kept).
+Exit codes: 0 the command succeeded, also if there was nothing to compact; 1 `doctor` found something to do; 2 an
+argument is wrong; 3 a file cannot be read; 4 the store or the work failed; 130 you interrupted it (everything stored
+before is kept).
 
 Sessions are kept in a store: the file or the [database](store.md#in-postgresql) that `--store` names, else the one that
 the environment variable `TENFOLD_STORE` or the setting `store` names, else `tenfold.db` in your data folder. Its path

@@ -73,6 +73,7 @@ FUNCTIONS_ALLOWED: dict[str, str] = {
     "survives": "a pytest fixture: it is read in a test's arguments",
     "pytest_terminal_summary": "pytest calls it by this name",
     "model_dump": "the SDKs' objects have it under this name",
+    "isatty": "Python's streams have it under this name",
     "_fatal_error": "textual calls it by this name",
     "consecutive_failures": "published by the design behind `clip`",
     "context_window": "published by the design behind `threshold`",

@@ -6,15 +6,21 @@ one for messages that contain all the words, and one for passages that answer th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from tenfold.core.record.block import BlockPart
+from tenfold.core.text.language import stem_word
 from tenfold.core.view.fold import View
 from tenfold.recall.expand import open_path
 from tenfold.store.base import HIT_LIMIT, Hit, Store
+from tenfold.store.search.entry_text import find_unfolded, fold_text
+from tenfold.store.search.terms import parse_question
 from tenfold.store.sql.word_search import parse_query
 from tenfold.telemetry import trace_search
 
+_LEAST_PART = 3
+"""Letters from which on a word is also marked within a longer one."""
 ANSWER_LIMIT = 40
 """The most hits taken from the second search. Lower ones answer nothing, and reading them takes time."""
 
@@ -85,3 +91,19 @@ def _search_both(
     more = [hit for entry, hit in all_words.items() if entry not in some_words]
     rest = [hit for entry, hit in some_words.items() if entry not in all_words]
     return [*both, *more, *rest][:limit]
+
+
+def locate_words(text: str, words: str) -> list[tuple[int, int]]:
+    """Locates in a text what a search for these words goes by: (start, stop) of each place, in order, none overlapping.
+
+    Where a word does not occur itself, its stem does: a search for "prices" marks "price".
+    """
+    folded, query = fold_text(text), parse_query(words)
+    phrases = [spelling for spellings in query for spelling in spellings if len(query) == 1 or " " in spelling]
+    stems = [stem for term in parse_question(words) for stem in (term, stem_word(term, "porter"))]
+    patterns = [
+        re.escape(each) if len(each) >= _LEAST_PART else rf"\b{re.escape(each)}\b"
+        for each in sorted({*phrases, *stems}, key=len, reverse=True)
+    ]
+    matches = re.finditer("|".join(patterns), folded) if patterns else ()
+    return [(find_unfolded(text, at.start()), find_unfolded(text, at.end())) for at in matches]

@@ -11,7 +11,8 @@ import typer
 
 from tenfold.apps.cli.compact_command import CompactArguments, CompactRun, FreshOption, YesOption
 from tenfold.apps.cli.compact_report import count_files, render_share
-from tenfold.apps.cli.console import format_id, is_terminal, print_json, print_note, print_table, show
+from tenfold.apps.cli.console import format_id, is_terminal, print_json, print_note, print_table, render_age, show
+from tenfold.apps.cli.pager import open_pager
 from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.source_files import (
     FormatOption,
@@ -110,7 +111,7 @@ def find(
             "*" if each.is_in(here) else "",
             each.client,
             ids[each.id],
-            _render_age(now - each.modified),
+            render_age(now - each.modified),
             _render_bytes(size.size),
             f"{size.messages:,}",
             each.title,
@@ -118,7 +119,9 @@ def find(
         for each, size in zip(found, sizes, strict=True)
     ]
     numbers = ("age", "size", "msgs")
-    print_table(("", "client", "session", *numbers, "title"), rows, right=numbers, fit="title")
+    with open_pager():
+        columns, spare = ("", "client", "session", *numbers, "title"), ("size", "msgs", "age")
+        print_table(columns, rows, right=numbers, fit="title", spare=spare)
     if len(every) > len(found):
         print_note(f"{len(every) - len(found):,} older sessions are not listed; --limit 0 lists all")
 
@@ -129,13 +132,6 @@ def _shorten_ids(ids: Sequence[str]) -> dict[str, str]:
     while is_terminal() and len({id_[:length] for id_ in ids}) < len(set(ids)):
         length += 1
     return {id_: id_[:length] if is_terminal() else id_ for id_ in ids}
-
-
-def _render_age(micros: int) -> str:
-    """Renders how long ago something was in the largest unit of which it is at least one: `5m`, `3h`, `12d`."""
-    seconds = max(0, micros // 1_000_000)
-    units = ((86_400, "d"), (3_600, "h"), (60, "m"))
-    return next((f"{seconds // size}{unit}" for size, unit in units if seconds >= size), "now")
 
 
 def _render_bytes(size: int) -> str:

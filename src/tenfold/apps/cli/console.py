@@ -12,8 +12,8 @@ from typing import TextIO
 import msgspec
 import typer
 from rich.box import ASCII2, SIMPLE_HEAD
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -26,6 +26,12 @@ _COLUMN_GAP = 2
 """Columns between two cells of a table: narrow, to leave space for text in a terminal of 80."""
 _LEAST_FIT = 8
 """Columns that the text in a table needs to say anything."""
+_USUAL_FIT = 24
+"""Columns that it should have, if there are columns which can be spared."""
+_PATH_LENGTH = 400
+"""Characters of a path that are looked at, to show its end."""
+MATCH_STYLE = "bold yellow"
+"""How words are shown that were searched for."""
 
 
 def is_terminal() -> bool:
@@ -36,6 +42,13 @@ def is_terminal() -> bool:
 def format_id(id_: str) -> str:
     """Shortens an id to what a person can type. It stays whole if output is piped."""
     return shorten_id(id_) if is_terminal() else id_
+
+
+def render_age(micros: int) -> str:
+    """Renders how long ago something was in the largest unit of which it is at least one: `5m`, `3h`, `12d`."""
+    seconds = max(0, micros // 1_000_000)
+    units = ((86_400, "d"), (3_600, "h"), (60, "m"))
+    return next((f"{seconds // size}{unit}" for size, unit in units if seconds >= size), "now")
 
 
 def is_ascii_only(stream: TextIO) -> bool:
@@ -65,6 +78,25 @@ def show(text: str = "", *, style: str | None = None) -> None:
     build_console().print(Text(replace_unencodable(text)), style=style)
 
 
+def show_text(text: str, *, lead: str = "", style: str = "", marks: Sequence[tuple[int, int]] = ()) -> None:
+    """Prints lines of session text, which must be sanitized already, broken between words in a terminal.
+
+    `lead` stands before the first line, and as much space before the others. `marks` are the ranges to highlight.
+    """
+    if not is_terminal():
+        first, *others = text.split("\n")
+        sys.stdout.write(replace_unencodable("\n".join((lead + first, *others))) + "\n")
+        return
+    shown = Text(replace_unencodable(text), style=style)  # as long as before: each character has one in its place
+    for start, stop in marks:
+        shown.stylize(MATCH_STYLE, start, stop)
+    console = build_console()
+    indent = " " * len(lead)
+    for number, line in enumerate(shown.wrap(console, max(1, console.width - len(lead)))):
+        line.rstrip()
+        console.print(Text.assemble((indent if number else lead, style), line) if line or not number else "")
+
+
 def show_command(command: str) -> None:
     """Prints a command of the shell on one line, however long, so that it can be copied."""
     build_console().print(Text(f"    {replace_unencodable(command)}"), soft_wrap=True)
@@ -75,19 +107,34 @@ def print_note(text: str, *, style: str = "dim") -> None:
     build_console(stderr=True).print(Text(replace_unencodable(strip_controls(text), sys.stderr)), style=style)
 
 
+def fit_line(text: str, columns: int) -> str:
+    """Returns the beginning of session text, sanitized, on one line that takes at most so many columns.
+
+    Of a path it is the end, which tells it from others.
+    """
+    line = to_one_line(text, max(columns, _PATH_LENGTH))
+    if cell_len(line) <= columns:
+        return line
+    room = max(0, columns - 3)
+    if "/" in line and " " not in line and line.isascii():
+        return f"...{line[len(line) - room :]}"
+    return set_cell_size(line, room).rstrip() + "..."
+
+
 def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
     *,
-    right: Sequence[str] = (),
+    right: Collection[str] = (),
     fit: str = "",
+    spare: Sequence[str] = (),
     red: Collection[str] = (),
 ) -> None:
     """Prints a table in a terminal, or tab-separated lines with a header if piped. Each cell is one line.
 
-    In a terminal the column `fit` is cut to the width that the others leave. Where they leave too
-    little, each row becomes a few lines that name its cells, so that no id is torn apart. Amounts below zero in the
-    columns `red` are red.
+    In a terminal the column `fit` is cut to the width that the others leave. Where they leave too little, those in
+    `spare` are left out, the first one first. If that is not enough either, each row becomes a few lines that name its
+    cells, so that no id is torn apart. Amounts below zero in the columns `red` are red.
     """
     if not is_terminal():
         for row in (columns, *rows):
@@ -95,35 +142,60 @@ def print_table(
                 replace_unencodable("\t".join(" ".join(strip_controls(cell).split()) for cell in row)) + "\n"
             )
         return
+    cells = [[replace_unencodable(strip_controls(cell)) for cell in row] for row in rows]
+    widths = {name: max(cell_len(row[i]) for row in (columns, *cells)) for i, name in enumerate(columns)}
+    shown = _leave_out_columns(widths, fit, spare)
+    free, at = _measure_rest(widths, fit, shown), columns.index(fit) if fit else 0
+    if free < (_LEAST_FIT if fit else 0):
+        _print_stacked(columns, cells, at)
+        return
+    if fit:
+        cells = [[*row[:at], fit_line(row[at], free), *row[at + 1 :]] for row in cells]
     grid = Table(
         box=ASCII2 if is_ascii_only(sys.stdout) else SIMPLE_HEAD, show_edge=False, padding=(0, _COLUMN_GAP - 1, 0, 0)
     )
-    for name in columns:
+    for name in shown:
         grid.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    cells = [[replace_unencodable(strip_controls(cell)) for cell in row] for row in rows]
-    if fit:
-        at = columns.index(fit)
-        others = sum(max(len(row[i]) for row in (columns, *cells)) for i in range(len(columns)) if i != at)
-        free_columns = get_width() - others - _COLUMN_GAP * len(columns)
-        if free_columns < _LEAST_FIT:
-            _print_stacked(columns, cells, at)
-            return
-        cells = [[*row[:at], to_one_line(row[at], free_columns), *row[at + 1 :]] for row in cells]
     for row in cells:
-        is_loss = [name in red and cell.startswith("-") for name, cell in zip(columns, row, strict=True)]
-        grid.add_row(*(Text(cell, style="red" if loss else "") for cell, loss in zip(row, is_loss, strict=True)))
+        named = [(name, cell) for name, cell in zip(columns, row, strict=True) if name in shown]
+        grid.add_row(*(Text(cell, style="red" if name in red and cell.startswith("-") else "") for name, cell in named))
     build_console().print(grid)
 
 
+def _leave_out_columns(widths: dict[str, int], fit: str, spare: Sequence[str]) -> list[str]:
+    """Returns the columns to show: without those that can be spared, as long as the text has too few columns."""
+    shown = list(widths)
+    for name in spare:
+        if _measure_rest(widths, fit, shown) >= min(_USUAL_FIT, widths[fit]):
+            break
+        shown.remove(name)
+    return shown
+
+
+def _measure_rest(widths: dict[str, int], fit: str, shown: Sequence[str]) -> int:
+    """Returns how many columns of the terminal are left for the text."""
+    others = sum(width for name, width in widths.items() if name in shown and name != fit)
+    return get_width() - others - _COLUMN_GAP * len(shown)
+
+
 def _print_stacked(columns: Sequence[str], rows: Iterable[Sequence[str]], at: int) -> None:
-    """Prints the cell at `at` of each row on a line of its own, and below it the others with their columns' names."""
+    """Prints the cell at `at` of each row on a line of its own, and below it the others with their columns' names.
+
+    A line is broken between two cells only, as long as one fits it.
+    """
     console = build_console()
     for row in rows:
         if row[at]:
-            console.print(Text(to_one_line(row[at], console.width)), style="bold")
+            console.print(Text(fit_line(row[at], console.width)), style="bold")
         cells = [(name, cell) for i, (name, cell) in enumerate(zip(columns, row, strict=True)) if cell and i != at]
-        named = ", ".join(f"{name} {cell}".strip() for name, cell in cells)
-        console.print(Padding(Text(named), (0, 0, 0, 2), expand=False))
+        lines = [""]
+        for number, (name, cell) in enumerate(cells, 1):
+            named = f"{name} {cell}".strip() + ("," if number < len(cells) else "")
+            if lines[-1] and cell_len(lines[-1]) + 1 + cell_len(named) > console.width - 2:
+                lines.append("")
+            lines[-1] = f"{lines[-1]} {named}".strip()
+        for line in lines:
+            show_text(line, lead="  ")
 
 
 def build_progress(*, enabled: bool = True) -> Progress:

@@ -47,6 +47,7 @@ COMMANDS = {
     "bill": _Command("bill_command", "bill", "--since 7d --by model"),
     "expand": _Command("read_commands", "expand_block", "26 --session last --around 1"),
     "verify": _Command("store_commands", "verify", ""),
+    "doctor": _Command("doctor_command", "examine_machine", ""),
     "policies": _Command("read_commands", "policies", "--window 200000"),
     "store": _Command("database_commands", _REGISTER, ""),
     "keys": _Command("access_commands", _REGISTER, ""),
@@ -75,8 +76,8 @@ MISSING_COMMANDS = {"eval": "pip install 'tenfold[eval]'"}
 """Commands of packages that may not be installed, each with what installs it."""
 _LINE_END = re.compile(r"(?<!\n)\n(?!\n)")
 _EXIT_CODES = (
-    "Exit codes: 0 the command succeeded, also if there was nothing to compact; 2 an argument is wrong; 3 a file "
-    "cannot be read; 4 the store or the work failed; 130 you interrupted it."
+    "Exit codes: 0 the command succeeded, also if there was nothing to compact; 1 `doctor` found something to do; 2 an "
+    "argument is wrong; 3 a file cannot be read; 4 the store or the work failed; 130 you interrupted it."
 )
 
 

@@ -17,6 +17,7 @@ class ExitCode(IntEnum):
     """What a command's exit code means."""
 
     OK = 0
+    ATTENTION = 1
     USAGE = 2
     BAD_INPUT = 3
     FAILED = 4
@@ -35,3 +36,16 @@ def relax_stream_errors() -> None:
         if isinstance(stream, TextIOWrapper):
             with suppress(ValueError):
                 stream.reconfigure(errors="replace")
+                if stream.isatty() and _is_locale_plain():
+                    stream.reconfigure(encoding="ascii")
+
+
+def _is_locale_plain() -> bool:
+    """Returns whether the user's locale is C: Python writes UTF-8 then, which the terminal may not show.
+
+    Where no locale is set at all, as in many containers, terminals do show it.
+    """
+    if os.environ.get("PYTHONIOENCODING") or os.environ.get("PYTHONUTF8"):
+        return False
+    named = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
+    return named in ("C", "POSIX")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import PurePath
-from textwrap import indent
 from typing import Annotated, Literal
 
 import msgspec
@@ -17,9 +18,11 @@ from tenfold.apps.cli.console import (
     print_json,
     print_note,
     print_table,
-    replace_unencodable,
+    render_age,
     show,
+    show_text,
 )
+from tenfold.apps.cli.pager import open_pager
 from tenfold.apps.cli.store_access import (
     SESSION_HELP,
     JsonOption,
@@ -37,9 +40,10 @@ from tenfold.core.record.message import get_text, get_tool_calls
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.models.choose import ModelChoice, choose_models, has_price_data
 from tenfold.recall.expand import ExpandedMessage, expand, is_entry_number
-from tenfold.recall.search import search_store
+from tenfold.recall.search import locate_words, search_store
 from tenfold.recall.tools import describe_hit, render_expanded
-from tenfold.store.base import HIT_LIMIT, SessionRow
+from tenfold.store.base import HIT_LIMIT, Hit, SessionRow
+from tenfold.store.ids import get_current_time
 from tenfold.store.location import describe_location
 from tenfold.store.lookup import LAST
 
@@ -47,9 +51,13 @@ _TERMINAL_CHARACTERS = 20_000
 """Characters that `expand` prints in a terminal by default: a few screens."""
 
 
-def _format_time(row: SessionRow) -> str:
-    time = row.last_time
-    return "" if time is None else datetime.fromtimestamp(time / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
+def _format_time(row: SessionRow, now: int) -> str:
+    """Formats when a session was last written to: in a terminal how long ago, which is shorter."""
+    if row.last_time is None:
+        return ""
+    if is_terminal():
+        return render_age(now - row.last_time)
+    return datetime.fromtimestamp(row.last_time / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def sessions(*, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False) -> None:
@@ -63,30 +71,36 @@ def sessions(*, store: StoreOption = None, namespace: NamespaceOption = "", json
     if not rows:
         show(f"no session in {describe_location(find_location(store))} yet; `tenfold compact FILE` adds one")
         return
+    titles, files = Counter(r.info.title for r in rows), Counter(r.info.file for r in rows)
+    now, when = get_current_time(), "age" if is_terminal() else "last (UTC)"
     cells = [
         (
             format_id(r.info.id),
             r.info.format,
             f"{r.entry_count:,}",
             f"{r.block_count}",
-            _format_time(r),
-            _describe_file(r),
+            _format_time(r, now),
+            _describe_file(r, is_title_first=titles[r.info.title] <= files[r.info.file]),
         )
         for r in rows
     ]
-    numbers = ("entries", "blocks")
-    print_table(("session", "format", *numbers, "last (UTC)", "file"), cells, right=numbers, fit="file")
+    columns, numbers = ("session", "format", "entries", "blocks", when, "file"), ("entries", "blocks", "age")
+    with open_pager():
+        print_table(columns, cells, right=numbers, fit="file", spare=("blocks", "format", "entries", when))
 
 
 _WIDE_COLUMNS = 100
 """Columns of a terminal from which on a file is shown with its folder."""
 
 
-def _describe_file(row: SessionRow) -> str:
-    """Describes the file and the title. A terminal shows the end of a long path, which says more than its start."""
-    parts = PurePath(row.info.file).parts
-    name = "/".join(parts[-2 if get_width() >= _WIDE_COLUMNS else -1 :]) if is_terminal() else row.info.file
-    return to_one_line(f"{name} ({row.info.title})" if row.info.title else name, 400)
+def _describe_file(row: SessionRow, *, is_title_first: bool) -> str:
+    """Describes the file and the title. A terminal shows that first of the two by which the sessions differ."""
+    file, title = row.info.file, row.info.title
+    if is_terminal():
+        file = "/".join(PurePath(file).parts[-2 if get_width() >= _WIDE_COLUMNS else -1 :])
+        if is_title_first and title:
+            file, title = title, file
+    return to_one_line(f"{file} ({title})" if title else file, 400)
 
 
 def _build_session_record(row: SessionRow) -> dict[str, object]:
@@ -128,15 +142,14 @@ def search(
         session_id = find_stored_session(place, session, namespace=namespace).info.id if session is not None else None
         hits = search_store(place, namespace, " ".join(words), session=session_id, limit=limit)
         note_access(place, namespace, "search", session_id or "")
-    for hit in hits:
-        if json:
+    hits.sort(key=lambda hit: hit.kind != _MESSAGE)  # what was said itself, before what sums it up
+    if json:
+        for hit in hits:
             print_json(msgspec.structs.replace(hit, snippet=sanitize(hit.snippet)))
-            continue
-        scanned = "  (found by scan)" if hit.scanned else ""
-        names = f"session {format_id(hit.session)}, entry {format_id(hit.entry)}"
-        show(f"{hit.position}  {describe_hit(hit)}  ({names}){scanned}", style="bold")
-        show(indent(sanitize(hit.snippet), "    "))
-    if not json:
+        return
+    with open_pager():
+        for hit in hits:
+            _print_hit(hit, " ".join(words))
         what = sanitize(" ".join(words))
         more = f", the best {limit}; --limit prints more" if len(hits) == limit else ""
         show(
@@ -144,6 +157,19 @@ def search(
             if hits
             else f"no message has {what!r}"
         )
+
+
+_MESSAGE = "said"
+"""The kind of a hit that is a message."""
+
+
+def _print_hit(hit: Hit, words: str) -> None:
+    """Prints a hit: what it is and where, and its text with the words marked."""
+    snippet = sanitize(hit.snippet)
+    scanned = "  (found by scan)" if hit.scanned else ""
+    names = f"session {format_id(hit.session)}, entry {format_id(hit.entry)}"
+    show(f"{hit.position}  {describe_hit(hit)}  ({names}){scanned}", style="bold")
+    show_text(snippet, lead="    " if get_width() >= _WIDE_COLUMNS else "  ", marks=locate_words(snippet, words))
 
 
 def expand_block(  # noqa: PLR0913  the options of a command
@@ -182,11 +208,17 @@ def expand_block(  # noqa: PLR0913  the options of a command
             print_json(_build_line_record(line))
         return
     most = limit if limit is not None else _TERMINAL_CHARACTERS if is_terminal() else 0
+    with open_pager():
+        _print_lines(lines, most)
+
+
+def _print_lines(lines: Sequence[ExpandedMessage], most: int) -> None:
+    """Prints messages, at most so many characters of them; 0 prints all."""
     printed = 0
     for number, line in enumerate(lines):
         text = sanitize(render_expanded(line))
         if most and printed + len(text) > most:
-            typer.echo(replace_unencodable(text[: most - printed]))
+            show_text(text[: most - printed])
             rest = f" and {len(lines) - number - 1:,} more messages" if number + 1 < len(lines) else ""
             show(
                 f"... {len(text) - (most - printed):,} more characters of this message{rest}; --limit 0 prints all",
@@ -194,7 +226,7 @@ def expand_block(  # noqa: PLR0913  the options of a command
             )
             return
         printed += len(text)
-        typer.echo(replace_unencodable(text) + "\n")
+        show_text(f"{text}\n")
 
 
 def _build_line_record(line: ExpandedMessage) -> dict[str, object]:

@@ -14,14 +14,16 @@ from msgspec import Struct
 
 from tenfold.apps.cli.compact_report import describe_rung, describe_unconfirmed, render_reading
 from tenfold.apps.cli.console import (
+    fit_line,
     format_id,
     get_width,
     is_terminal,
     print_json,
     print_table,
-    replace_unencodable,
     show,
+    show_text,
 )
+from tenfold.apps.cli.pager import open_pager
 from tenfold.apps.cli.store_access import (
     JsonOption,
     NamespaceOption,
@@ -130,14 +132,15 @@ def show_session(
         }
         print_json(record)
         return
-    _print_heading(row, current, sizes, blocks)
-    if is_timeline:
-        _print_timeline(rows)
-    else:
-        _print_messages(rows)
     hidden_count = sizes.messages - sum(r.seen not in ("summary", "hidden") for r in rows)
-    if hidden_count and not hidden:
-        show(f"{hidden_count:,} messages are hidden: --all lists them, and so does `tenfold diff`")
+    with open_pager():
+        _print_heading(row, current, sizes, blocks)
+        if is_timeline:
+            _print_timeline(rows)
+        else:
+            _print_messages(rows)
+        if hidden_count and not hidden:
+            show(f"{hidden_count:,} messages are hidden: --all lists them, and so does `tenfold diff`")
 
 
 def _print_timeline(rows: Sequence[TimelineRow]) -> None:
@@ -152,7 +155,8 @@ def _print_timeline(rows: Sequence[TimelineRow]) -> None:
         )
         for r in rows
     ]
-    print_table(("id", "step", "who", "tokens", "seen", "text"), cells, right=("tokens",), fit="text")
+    columns = ("id", "step", "who", "tokens", "seen", "text")
+    print_table(columns, cells, right=("tokens",), fit="text", spare=("tokens", "seen", "step"))
 
 
 def _print_messages(rows: Sequence[TimelineRow]) -> None:
@@ -161,7 +165,7 @@ def _print_messages(rows: Sequence[TimelineRow]) -> None:
         pinned = ", pinned" if each.pinned else ""
         heading = f"{each.role}{step}, {each.tokens or 0:,} tokens, {each.seen}{pinned}"
         show(f"\n[{heading}] {format_id(each.id)}", style="bold")
-        typer.echo(replace_unencodable(sanitize(each.text)))
+        show_text(sanitize(each.text))
     show()
 
 
@@ -343,10 +347,18 @@ def diff(
         print_json(_build_diff_record(row.info.id, block, hidden, substitutes, facts))
         return
     max_lines = limit or (_TERMINAL_LIMIT if is_terminal() else len(hidden) + len(facts) + 1)
+    with open_pager():
+        _print_diff_heading(block, sizes, kept_count, len(hidden))
+        _print_removed(hidden, max_lines)
+        _print_added(substitutes, max_lines)
+        _print_facts(facts, max_lines)
+
+
+def _print_diff_heading(block: Block, sizes: str, kept_count: int, hidden_count: int) -> None:
+    stay = "message stays as it was" if kept_count == 1 else "messages stay as they were"
     show(
-        f"block {format_id(block.id)}: {sizes}, {kept_count:,} "
-        f"{'message stays as it was' if kept_count == 1 else 'messages stay as they were'}, {len(hidden):,} hidden or "
-        f"shortened, {describe_rung(block.rung)}",
+        f"block {format_id(block.id)}: {sizes}, {kept_count:,} {stay}, {hidden_count:,} hidden or shortened, "
+        f"{describe_rung(block.rung)}",
         style="bold",
     )
     if unconfirmed := count_unconfirmed(block.replacements):
@@ -354,9 +366,6 @@ def diff(
     if block.batches:
         names = f"{block.id}/0" + (f" to {block.id}/{len(block.batches) - 1}" if len(block.batches) > 1 else "")
         show(f"  batches: {names}; `tenfold expand` prints what one stands for")
-    _print_removed(hidden, max_lines)
-    _print_added(substitutes, max_lines)
-    _print_facts(facts, max_lines)
 
 
 def _find_hidden(path: Path, at: int) -> tuple[list[ExpandedMessage], int]:
@@ -392,39 +401,51 @@ def list_facts(view: View) -> list[FactStatus]:
 
 
 def _print_removed(hidden: Sequence[ExpandedMessage], max_lines: int) -> None:
-    columns = get_width() - 20
+    show(f"\nleft the view: {count_messages(len(hidden))}", style="bold")
+    number_width = max((len(str(line.position)) for line in hidden), default=0)
     half = max_lines if len(hidden) <= max_lines else max_lines // 2
     left_out = max(0, len(hidden) - 2 * half)
     for number, line in enumerate(hidden):
         if number == half and left_out:
             show(f"  ... {left_out:,} more; --limit {len(hidden)} lists them, `tenfold expand` prints them")
         if not half <= number < half + left_out:
-            text = to_one_line(excerpt_message(line.message), columns)
-            show(f"- {line.position:>6} {line.message.role:<9} {text}", style="red")
+            lead = f"- {line.position:>{number_width}} {line.message.role:<9} "
+            text = fit_line(excerpt_message(line.message), get_width() - len(lead))
+            show(f"{lead}{text}".rstrip(), style="red")
 
 
 def _print_added(substitutes: Sequence[Substitute], max_lines: int) -> None:
-    stubs = [s for s in substitutes if "\n" not in get_text(s.message).strip()]
-    for substitute in stubs[:max_lines]:
-        show(f"+ {to_one_line(get_text(substitute.message), get_width() - 2)}", style="green")
-    if len(stubs) > max_lines:
-        show(f"  ... {len(stubs) - max_lines:,} more lines like these; --limit {len(stubs)} prints them")
+    """Prints what stands there now in the order of the view: longer texts whole, and so many of the single lines."""
+    show(f"\nstands in its place: {count_messages(len(substitutes))}", style="bold")
+    stub_count = 0
     for substitute in substitutes:
-        if substitute not in stubs:
-            for text in sanitize(get_text(substitute.message)).splitlines():
-                show(f"+ {text}", style="green")
+        text = sanitize(get_text(substitute.message))
+        is_stub = "\n" not in text.strip()
+        stub_count += is_stub
+        if not is_stub:
+            for line in text.splitlines():
+                show_text(line, lead="+ ", style="green")
+        elif stub_count <= max_lines:
+            show(f"+ {fit_line(text, get_width() - 2)}", style="green")
+    if stub_count > max_lines:
+        show(f"  ... {stub_count - max_lines:,} more lines like these; --limit {stub_count} prints them")
+
+
+def count_messages(count: int) -> str:
+    """Names a number of messages."""
+    return f"{count:,} message{'' if count == 1 else 's'}"
 
 
 def _print_facts(facts: Sequence[FactStatus], max_lines: int) -> None:
     must_keep, others = ([f.state == "in view" for f in facts if f.must_keep is must] for must in (True, False))
     counts = f"{sum(must_keep)} of {len(must_keep)}; others: {sum(others)} of {len(others)}"
-    show(f"must-keep facts in view: {counts}", style="bold")
+    show(f"\nmust-keep facts in view: {counts}", style="bold")
     rows = [
         (f.kind.replace("_", " "), "must keep" if f.must_keep else "", f.state, to_one_line(f.text, 300))
         for f in facts[:max_lines]
     ]
     if rows:
-        print_table(("fact", "", "state", "text"), rows, fit="text")
+        print_table(("fact", "", "state", "text"), rows, fit="text", spare=("",))
     if len(facts) > max_lines:
         show(f"... {len(facts) - max_lines:,} more facts; --limit {len(facts)} lists all, `tenfold search` finds them")
 
