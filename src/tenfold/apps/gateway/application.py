@@ -18,11 +18,12 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tenfold import __version__
-from tenfold.apps.gateway.gateway_settings import KEY_VARIABLE, GatewaySettings
+from tenfold.apps.gateway.gateway_settings import KEY_HEADER, KEY_VARIABLE, GatewaySettings
 from tenfold.apps.gateway.incoming_request import Entrance
 from tenfold.apps.gateway.jobs_route import JOBS_PATH, JobsRoute
 from tenfold.apps.gateway.live_sessions import LiveSessions
-from tenfold.apps.gateway.relay import KEY_HEADER, Relay
+from tenfold.apps.gateway.relay import Relay
+from tenfold.apps.gateway.request_events import EVENTS_PATH, EventsRoute
 from tenfold.apps.gateway.request_log import LOG, RequestLog
 from tenfold.apps.gateway.upstream_clients import UpstreamClients
 from tenfold.apps.gateway.view_route import VIEW_PATH, ViewRoute
@@ -79,6 +80,7 @@ class Gateway:
             routes=[
                 Route("/healthz", self._report_health),
                 Route(METRICS_PATH, self._report_metrics),
+                Route(EVENTS_PATH, EventsRoute(self.log.events, settings.namespace).answer),
                 Mount("/", self._answer),
             ],
             middleware=[Middleware(_KeyCheck, keyring=keyring, usage=KeptBytes(store), namespace=settings.namespace)],
@@ -193,6 +195,8 @@ class _KeyCheck:
         if scope["path"] == METRICS_PATH:  # they tell of all tenants
             is_own = access.namespace == self._namespace
             return None if is_own else (403, f"metrics are for keys of the namespace {self._namespace}")
+        if scope["path"] == EVENTS_PATH and scope["method"] == "GET":
+            return None
         if access.is_read_only:
             return 403, "this key reads only, and a gateway writes what passes: use one that may write"
         most = access.key.max_bytes if access.key is not None else 0

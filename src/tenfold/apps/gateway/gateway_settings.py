@@ -23,6 +23,8 @@ from tenfold.errors import UsageError, suggest_nearest
 
 RecallChoice = Literal["inside", "none"]
 KEY_VARIABLE = "TENFOLD_GATEWAY_KEY"
+KEY_HEADER = "x-tenfold-key"
+"""The header in which a client sends the gateway's key."""
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/*?#@\s]+")
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from tenfold.apps.gateway.client_marks import SESSION_HEADER
-from tenfold.apps.gateway.gateway_settings import GatewaySettings
+from tenfold.apps.gateway.gateway_settings import KEY_HEADER, GatewaySettings
 from tenfold.apps.gateway.heavy_requests import read_call
 from tenfold.apps.gateway.incoming_request import (
     ENCODING_HEADER,
@@ -48,7 +48,6 @@ _HOP_HEADERS = frozenset({
     "transfer-encoding", "upgrade", "host", "content-length",
 })  # fmt: skip
 """Headers that are about one connection only (RFC 9110, 7.6.1), and those that are written anew."""
-KEY_HEADER = "x-tenfold-key"
 _OWN_HEADERS = (KEY_HEADER, SESSION_HEADER, ENCODING_HEADER, "accept-encoding", "accept", "content-type")
 """Headers of a client that the gateway's own requests do not take over."""
 _OWN_RESPONSE_HEADERS = ("access-control-", "x-tenfold-")
@@ -150,6 +149,7 @@ class _Exchange:
             record.bypass += f" ({ENCODING_HEADER} {incoming.encodings[:60]})" if incoming.encodings else ""
             return
         record.model = request.model
+        record.window = self._sessions.find_window(incoming.tenant, request) or 0
         with self._record_faults("the request is forwarded as it came"):
             try:
                 call = self._build_call(request)
@@ -173,7 +173,7 @@ class _Exchange:
         record.compaction = prepared.compaction or record.compaction
         record.tokens_before, record.tokens_after = prepared.tokens_before, prepared.tokens_after
         if prepared.lane is not None:
-            record.session = prepared.lane.id
+            record.session, record.head = prepared.lane.id, prepared.lane.address.head
 
     def _build_call(self, request: ModelRequest) -> UpstreamCall:
         left_out = {*_HOP_HEADERS, *_OWN_HEADERS}

@@ -12,21 +12,26 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
+from tenfold.apps.gateway.request_events import RequestEvent, RequestEvents
 from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.core.text.hidden import escape_hidden
 from tenfold.session.ledger import BillLine
+from tenfold.store.ids import IDS, get_current_time
 from tenfold.telemetry import MODELS, NAMESPACES
 
 LOG = logging.getLogger("tenfold.gateway")
 _OWNER = ("namespace", "model")
 """Labels with a bounded number of values each: see `tenfold.telemetry`."""
+_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable that names the folder which the processes of one gateway share."""
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 class RequestRecord(Struct):
     """One request, filled in while it is worked on.
 
-    `tokens_before` is what the request would have taken with nothing hidden, `tokens_after` what was sent, both as the
+    `head` is that of the session, and `window` the model's in tokens, 0 if nobody knows it. `tokens_before` is what the
+    request would have taken with nothing hidden, `tokens_after` what was sent, both as the
     provider counts as far as that is known. `bill` is what the request and its lookups and summaries cost, and would
     have cost, by what the provider reported. `own_seconds` is the time that the gateway itself took. `reason` says what
     came of the session's check, or why there was none, `is_unchanged` that a call to a model was forwarded as it came,
@@ -56,11 +61,42 @@ class RequestRecord(Struct):
     has_fault: bool = False
     is_cut: bool = False
     is_shadow: bool = False
+    head: str = ""
+    window: int = 0
 
     @property
     def forward_reason(self) -> str:
         """Why the call was forwarded as it came. "" if it was not."""
         return (self.bypass or self.reason) if self.is_unchanged else ""
+
+    @property
+    def what(self) -> str:
+        """What was asked for: the API and the model, or the method and the path."""
+        return f"{self.wire} {self.model}".strip() or f"{self.method} {self.path}"
+
+    def build_event(self) -> RequestEvent:
+        """Builds what those who watch are told."""
+        return RequestEvent(
+            id=IDS.generate(),
+            time=get_current_time(),
+            namespace=self.namespace,
+            what=escape_hidden(self.what),
+            model=self.model,
+            session=self.session,
+            head=self.head,
+            status=self.status,
+            tokens_before=self.tokens_before,
+            tokens_after=self.tokens_after,
+            window=self.window,
+            paid=self.bill.total_paid,
+            without=self.bill.unhidden_paid.total,
+            compaction=self.compaction,
+            reason=self.forward_reason or self.bypass or self.reason,
+            note=self.note,
+            is_unchanged=self.is_unchanged,
+            is_cut=self.is_cut,
+            has_fault=self.has_fault,
+        )
 
     def get_attributes(self) -> dict[str, str | int | float]:
         """Returns what a span of the request holds."""
@@ -82,8 +118,7 @@ class RequestRecord(Struct):
 
     def render(self) -> str:
         """Returns the line for the log."""
-        what = f"{self.wire} {self.model}".strip() or f"{self.method} {self.path}"
-        parts = [what, f"status {self.status or '-'}"]
+        parts = [self.what, f"status {self.status or '-'}"]
         if self.session:
             parts.append(f"session {self.session}")
         if self.is_shadow:
@@ -155,9 +190,11 @@ class RequestLog:
             multiprocess_mode="mostrecent",
         )
         self.totals = Totals()
+        folder = os.environ.get(_FOLDER)
+        self.events = RequestEvents(Path(folder) if folder else None)
 
     def add(self, record: RequestRecord) -> None:
-        """Counts a finished request and logs its line."""
+        """Counts a finished request, logs its line, and tells those who watch."""
         namespace = NAMESPACES.fit(record.namespace)
         owner = namespace, MODELS.fit(record.model)
         self._requests.labels(record.wire or "other", str(record.status), namespace).inc()
@@ -178,11 +215,12 @@ class RequestLog:
         if record.compaction:
             self._compactions.labels(record.compaction, *owner).inc()
         self.totals.add(record)
+        self.events.add(record.build_event())
         LOG.log(logging.WARNING if record.has_fault or record.is_cut else logging.INFO, "%s", record.render())
 
     def render_metrics(self) -> bytes:
         """Returns the numbers in the form that Prometheus reads, of all workers if there are several."""
-        folder = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
+        folder = os.environ.get(_FOLDER)
         if not folder:
             return generate_latest(self._registry)
         for file in Path(folder).glob("gauge_live*_*.db"):

@@ -107,6 +107,7 @@ class ViewRoute(Struct, frozen=True):
         record = RequestRecord("POST", VIEW_PATH, self.settings.namespace, asked.wire, asked.model, lane.id, 200)
         record.compaction, record.reason = prepared.compaction, prepared.reason
         record.tokens_before, record.tokens_after = prepared.tokens_before, prepared.tokens_after
+        record.head, record.window = lane.address.head, window or 0
         record.note = "a view for an extension"
         self.log.add(record)
         changed = {
