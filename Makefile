@@ -65,14 +65,14 @@ figures: $(STAMP)
 	@$(PY) -m scripts.figures
 
 peers: $(STAMP)
-	@VENV='$(VENV)' sh yardstick/scripts/make_peers.sh
+	@$(PY) -m tenfold eval peers install $(or $(PEERS),all) || test $$? = 4  # said, and no reason to stop
 
 # The folder of sessions that TENFOLD_SESSIONS names, and the project's own. STAGES= runs some of it.
 yardstick: $(STAMP)
 	@$(PY) -m yardstick.scripts.measure $(STAGES)
 
 kits: $(STAMP)
-	@VENV='$(VENV)' FROM=kits PEERS='$(KITS)' sh yardstick/scripts/make_peers.sh
+	@$(PY) -m yardstick.scripts.make_environments yardstick/kits .kits $(KITS)
 	@KITS='$(KITS)' $(PY) -m yardstick.scripts.run_kits $(if $(WRITE),--write)
 
 # Needs node 20 or newer beside Python. CLIENTS="pi codex" runs some of them. It is no part of `make test`, which runs
@@ -84,7 +84,7 @@ clients: $(STAMP)
 
 # ADAPTERS="langchain agno" runs some of them. Like the clients it is no part of `make test`, which runs the light ones.
 adapters: $(STAMP)
-	@VENV='$(VENV)' FROM=adapters IN=adapters PEERS='$(ADAPTERS)' sh yardstick/scripts/make_peers.sh
+	@$(PY) -m yardstick.scripts.make_environments adapters .adapters $(ADAPTERS)
 	@ADAPTERS='$(ADAPTERS)' $(PY) -m tests.adapters.run_adapters $(if $(WRITE),--write)
 
 packages: $(STAMP)

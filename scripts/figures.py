@@ -42,7 +42,7 @@ PAGES = (
     ),
     FigurePage("docs/reading.md", _VIEWS, "make yardstick STAGES=reading"),
     FigurePage("docs/store.md", ("src/tenfold/store",), "python -m yardstick.bench.stores 100000"),
-    FigurePage("docs/yardstick.md", (*_WHOLE, "yardstick/peers", "yardstick/src"), "make peers yardstick"),
+    FigurePage("docs/yardstick.md", (*_WHOLE, "yardstick/src"), "make peers yardstick"),
 )
 
 

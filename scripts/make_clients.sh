@@ -4,12 +4,13 @@
 # written to .clients/NAME.failed for the page, and does not stop the others.
 set -eu
 
+VENV=${VENV:-.venv}
 CLIENTS=${CLIENTS:-$(ls clients)}
 
 mkdir -p .clients
 for name in $CLIENTS; do
     if [ -f "clients/$name/requirements.txt" ]; then
-        FROM=clients IN=clients PEERS="$name" sh yardstick/scripts/make_peers.sh
+        "$VENV/bin/python" -m yardstick.scripts.make_environments clients .clients "$name"
     elif [ -f "clients/$name/package.json" ]; then
         cmp -s "clients/$name/package.json" ".clients/$name/package.json" && continue
         echo "tenfold: making .clients/$name"

@@ -11,7 +11,7 @@ from tenfold.recall import tools
 from tenfold.store.base import HIT_LIMIT
 from tenfold.testing import identifier_finder, validity
 from tenfold.testing.probes import PROBE_KINDS, planted_rules, presence
-from tenfold_yardstick import bill, cases, future_recall, gates, gold_answers, players, quality, question_search, speed
+from tenfold_yardstick import asked_sessions, bill, cases, future_recall, gates, gold_answers, players, quality, speed
 from tenfold_yardstick.commands.eval_commands import app
 from tenfold_yardstick.methods import ALL, get_methods
 from tenfold_yardstick.players import MODEL_SUFFIX, get_player_factories
@@ -44,7 +44,7 @@ def test_every_kind_and_gate_is_defined(name: str) -> None:
         f"at {players.TRIGGER_SHARE:.0%}".replace("%", " %"),
         f"{gold_answers.GOLD_BUDGET:,} tokens",
         f"{gates.LEAST_SUMMARY} tokens of summary",
-        f"{question_search.MIN_ANSWER_LENGTH} characters",
+        f"{asked_sessions.MIN_ANSWER_LENGTH} characters",
         f"up to {speed.COMPARISON_LENGTH:,} messages",
         f"median of {speed.TURN_LIMITS[0]} to {speed.TURN_LIMITS[1]} turns",
         f"{cases.CUT_SHARES[0]:.0%} and {cases.CUT_SHARES[1]:.0%}".replace("%", " %"),

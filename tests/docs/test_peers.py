@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tenfold_yardstick.peers import PEERS
+from tenfold_yardstick.peers import PEERS, WORKERS
 from tests.shape.scan import ROOT
 
 TEXT = (ROOT / "docs" / "peers.md").read_text("utf-8")
@@ -14,7 +14,7 @@ ROW = re.compile(r"^\| `([\w-]+)/([\w-]+)` \| (?:([\w-]+) ([\d.]+)[^|]*)?\| [^|]
 
 def read_pins(worker: str) -> dict[str, str]:
     """What a peer's environment is made of, by the names that the package index gives."""
-    lines = (ROOT / "yardstick" / "peers" / worker / "requirements.txt").read_text("utf-8").splitlines()
+    lines = (WORKERS / worker / "requirements.txt").read_text("utf-8").splitlines()
     pairs = [line.partition("==")[::2] for line in lines if "==" in line]
     return {name.replace("_", "-"): version for name, version in pairs}
 

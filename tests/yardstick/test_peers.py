@@ -16,10 +16,11 @@ from tenfold.testing.methods import UnableError
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import list_cases, read_sessions
 from tenfold_yardstick.long_history import LongHistory
-from tenfold_yardstick.peers import OFFLINE_SETTINGS, PEERS, ROOT, STANDINS, Peer, PeerMethod, Worker, get_peers
+from tenfold_yardstick.peers import OFFLINE_SETTINGS, PEERS, STANDINS, WORKERS, Peer, PeerMethod, Worker, get_peers
+from tests.shape.scan import ROOT
 
 FAKE = Path(__file__).with_name("fake_worker.py")
-COMMON = ROOT / "yardstick" / "peers" / "common"
+COMMON = WORKERS / "common"
 SESSION = ROOT / "examples" / "sessions" / "tracker.codex.jsonl"
 PAST: list[ChatMessage] = [{"role": "user", "content": f"line {n} of the notes"} for n in range(6)]
 BUDGET = 3_000
@@ -85,26 +86,25 @@ def test_a_worker_sees_no_key_no_proxy_and_no_home_of_the_user(monkeypatch: pyte
 
 
 def test_a_peer_that_is_not_installed_is_listed_with_how_to_get_it(tmp_path: Path) -> None:
-    (found,) = get_peers(["langchain/trim"], root=tmp_path)
+    (found,) = get_peers(["langchain/trim"], folder=tmp_path)
     assert found.name == "langchain/trim"
-    with pytest.raises(UnableError, match="make peers"):
+    with pytest.raises(UnableError, match="tenfold eval peers install langchain"):
         found.compact(PAST, budget=50)
 
 
 def test_a_peer_whose_installation_failed_says_why(tmp_path: Path) -> None:
-    (tmp_path / ".peers").mkdir()
-    (tmp_path / ".peers" / "openhands.failed").write_text("it needs Python 3.12, which is not here\n")
-    (found,) = get_peers(["openhands"], root=tmp_path)
+    (tmp_path / "openhands.failed").write_text("it needs Python 3.12, which is not here\n")
+    (found,) = get_peers(["openhands"], folder=tmp_path)
     with pytest.raises(UnableError, match=r"could not be installed: it needs Python 3\.12"):
         found.compact(PAST, budget=50)
 
 
 def test_a_workers_name_means_all_its_methods_and_an_unknown_one_is_an_error(tmp_path: Path) -> None:
-    assert [p.name for p in get_peers(["langchain"], root=tmp_path)] == [
+    assert [p.name for p in get_peers(["langchain"], folder=tmp_path)] == [
         k.name for k in PEERS if k.worker == "langchain"
     ]
-    assert [p.name for p in get_peers(root=tmp_path)] == [k.name for k in PEERS]
-    both = [p.name for p in get_peers(["langchain"], root=tmp_path, standins=STANDINS)]
+    assert [p.name for p in get_peers(folder=tmp_path)] == [k.name for k in PEERS]
+    both = [p.name for p in get_peers(["langchain"], folder=tmp_path, standins=STANDINS)]
     assert both == [
         "langchain/summarization",
         "langchain/summarization+names",
@@ -116,10 +116,8 @@ def test_a_workers_name_means_all_its_methods_and_an_unknown_one_is_an_error(tmp
 
 
 def test_every_peer_has_a_worker_and_pins_alone() -> None:
-    assert {k.worker for k in PEERS} == {
-        path.parent.name for path in (ROOT / "yardstick" / "peers").glob("*/worker.py")
-    }
-    for path in (ROOT / "yardstick" / "peers").glob("*/requirements.txt"):
+    assert {k.worker for k in PEERS} == {path.parent.name for path in WORKERS.glob("*/worker.py")}
+    for path in WORKERS.glob("*/requirements.txt"):
         lines = [line for line in path.read_text().splitlines() if not line.startswith("# python >= ")]
         assert lines, path
         assert all(line.count("==") == 1 and "://" not in line and " " not in line for line in lines), path
@@ -127,7 +125,7 @@ def test_every_peer_has_a_worker_and_pins_alone() -> None:
 
 
 def test_workers_import_nothing_of_tenfold() -> None:
-    for path in (ROOT / "yardstick" / "peers").rglob("*.py"):
+    for path in WORKERS.rglob("*.py"):
         assert "import tenfold" not in path.read_text(), path
         assert "from tenfold" not in path.read_text(), path
 

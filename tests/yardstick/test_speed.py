@@ -18,7 +18,7 @@ from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import read_sessions
 from tenfold_yardstick.long_history import LongHistory, decode_messages
 from tenfold_yardstick.memory_use import MemoryUse, measure_in_child
-from tenfold_yardstick.peers import PEERS, ROOT, Peer, PeerMethod, Worker
+from tenfold_yardstick.peers import PEERS, Peer, PeerMethod, Worker
 from tenfold_yardstick.speed import (
     SUMMARY_WAYS,
     ArchiveTiming,
@@ -40,6 +40,7 @@ from tenfold_yardstick.speed import (
 )
 from tenfold_yardstick.speed_tables import build_tables, compute_peer_median, compute_speedups
 from tenfold_yardstick.waits import TimedRun, make_summarizer, measure_waits
+from tests.shape.scan import ROOT
 from tests.yardstick.chats import make_step, make_user_message
 from yardstick.bench.speed import BASELINE_RUNS, time_warm
 

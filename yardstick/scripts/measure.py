@@ -30,7 +30,7 @@ from tenfold_yardstick.drawing import Chart, render_figure
 from tenfold_yardstick.gold_answers import Quiz
 from tenfold_yardstick.method_comparison import find_longest_sessions, list_windows
 from tenfold_yardstick.methods import ALL
-from tenfold_yardstick.peers import PEERS
+from tenfold_yardstick.peers import FOLDER, PEERS, find_version
 from tenfold_yardstick.plots import draw_charts
 from tenfold_yardstick.quality_report import OURS, Yardstick
 from tenfold_yardstick.reading.question_files import READING_SUFFIX
@@ -51,7 +51,6 @@ COMMAND = "make peers yardstick"
 Kind = TypeVar("Kind")
 _SESSIONS = (".jsonl", ".json", ".traj")
 _ENDS = ", ".join(_SESSIONS)
-_DISTRIBUTIONS = ("{}", "{}-core", "{}-ai", "{}-sdk")
 _NUMBER = re.compile(r"[-+$]?\d[\d.,]*(?: to \S+| ?[%\w]{1,2}|/\d+)?$|-$")
 _PATH = re.compile(r"(?<![\w.:/])/(?:[\w.@+-]+/)+[\w.@+-]*")
 
@@ -96,7 +95,7 @@ _BOUNDS = """## What these figures do not say
 """
 _REPEAT = """## How to repeat it
 
-    make peers                                   # installs the other projects, each in an environment of its own
+    tenfold eval peers install all               # installs the other projects, each in an environment of its own
     TENFOLD_SESSIONS=/path/to/sessions make yardstick
 
 Without `TENFOLD_SESSIONS` only the project's own sessions are measured. You can run each stage by itself: `python -m
@@ -224,12 +223,8 @@ def read_versions() -> dict[str, str]:
     """Returns the version of each installed project, from the pins of its environment."""
     out: dict[str, str] = {}
     for worker in dict.fromkeys(peer.worker for peer in PEERS):
-        pins = (ROOT / "yardstick" / "peers" / worker / "requirements.txt").read_text("utf-8").splitlines()
-        pinned = dict(
-            line.replace("_", "-").split("==", 1) for line in pins if "==" in line and not line.startswith("#")
-        )
-        name = next(n for n in (end.format(worker) for end in _DISTRIBUTIONS) if n in pinned)
-        out[name] = pinned[name] if (ROOT / ".peers" / worker).is_dir() else "not installed"
+        name, version = find_version(worker)
+        out[name] = version if (ROOT / FOLDER / worker).is_dir() else "not installed"
     return out
 
 

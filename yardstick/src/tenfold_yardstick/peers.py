@@ -1,8 +1,8 @@
 """Runs the peers: the compaction of other projects, each through its own public API in a process of its own.
 
-`make peers` creates a pinned environment for each peer in `.peers`. The scripts that run inside them are in `peers`.
-They exchange JSON lines and know nothing of Tenfold. If a peer cannot do something, it raises `UnableError` with the
-reason, so no row is ever missing.
+`tenfold eval peers install` makes a pinned environment for each peer in the folder `.peers`. The scripts in
+`peer_workers` run inside them, exchange JSON lines and know nothing of Tenfold. If a peer cannot do something, it
+raises `UnableError` with the reason, so no row is ever missing.
 """
 
 from __future__ import annotations
@@ -27,9 +27,13 @@ from tenfold.errors import UsageError
 from tenfold.testing.chats import count_message_tokens, count_total_tokens
 from tenfold.testing.methods import MethodResult, UnableError
 from tenfold.testing.probes.kinds import ChatMessage
+from tenfold_yardstick.environments import REQUIREMENTS, get_python, read_failure
 
-ROOT = Path(__file__).resolve().parents[3]
-"""The checkout. Peers can be measured only there, since an installed Tenfold has none."""
+WORKERS = Path(__file__).resolve().parent / "peer_workers"
+"""The folders of the peers, each with its script and its pinned requirements. They are part of the package."""
+
+FOLDER = Path(".peers")
+"""Where the environments of the peers are, from the working folder on."""
 
 TIMEOUT = 300.0
 """How many seconds one compaction may take, including the search for the setting that lands within the budget."""
@@ -52,16 +56,17 @@ OFFLINE_SETTINGS = {
 """Environment variables that keep the peers from sending telemetry. In addition the worker refuses all connections."""
 
 _ERROR_FILE = "stderr.txt"
+_DISTRIBUTIONS = ("{}", "{}-core", "{}-ai", "{}-sdk")
 
 
 SENTENCES, NAMES = "sentences", "names"
 STANDINS = (SENTENCES, NAMES)
-"""What may stand in for the model that a peer summarizes with: `yardstick/peers/common/standin.py` has both."""
+"""What may stand in for the model that a peer summarizes with: `peer_workers/common/standin.py` has both."""
 NAMES_SUFFIX = f"+{NAMES}"
 
 
 class PeerMethod(Struct, frozen=True):
-    """One method of a peer. `worker` is its folder in `peers`, which is also the name of its environment.
+    """One method of a peer. `worker` is its folder in `peer_workers`, which is also the name of its environment.
 
     `summarizes` means that it asks a model, in whose place `standin` answers. `counts` says of what its hook before a
     model call counts the tokens.
@@ -223,7 +228,7 @@ class Worker:
         self.close()
         self._home = Path(tempfile.mkdtemp(prefix="tenfold-peer-"))
         with (self._home / _ERROR_FILE).open("wb") as errors:
-            process = subprocess.Popen(  # noqa: S603 - a script of this checkout in an environment beside it
+            process = subprocess.Popen(  # noqa: S603 - a script of this package in an environment of its own
                 self._command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -290,7 +295,17 @@ class Peer:
         return self._worker
 
 
-def get_peers(names: Sequence[str] = (), *, root: Path = ROOT, standins: Sequence[str] = (SENTENCES,)) -> list[Peer]:
+def find_version(worker: str) -> tuple[str, str]:
+    """Returns the distribution that a peer is, and the version that its requirements pin."""
+    lines = (WORKERS / worker / REQUIREMENTS).read_text("utf-8").splitlines()
+    pins = dict(line.replace("_", "-").split("==", 1) for line in lines if "==" in line and not line.startswith("#"))
+    name = next(name for name in (form.format(worker) for form in _DISTRIBUTIONS) if name in pins)
+    return name, pins[name]
+
+
+def get_peers(
+    names: Sequence[str] = (), *, folder: Path = FOLDER, standins: Sequence[str] = (SENTENCES,)
+) -> list[Peer]:
     """Returns the named peers, or all of them. A worker's name stands for all of its methods.
 
     A peer that summarizes is returned once for each of the `standins`. Raises `UsageError` for an unknown name.
@@ -307,24 +322,23 @@ def get_peers(names: Sequence[str] = (), *, root: Path = ROOT, standins: Sequenc
     workers: dict[tuple[str, str], Worker] = {}
     found: list[Peer] = []
     for known in chosen:
-        python = root / ".peers" / known.worker / "bin" / "python"
+        python = get_python(folder, known.worker)
         if not python.exists():
-            found.append(Peer(known, None, missing=_explain_missing(root, known)))
+            found.append(Peer(known, None, missing=_explain_missing(folder, known)))
             continue
         key = (known.worker, known.standin)
         if key not in workers:
-            script = root / "yardstick" / "peers" / known.worker / "worker.py"
-            common = root / "yardstick" / "peers" / "common"
-            workers[key] = Worker([str(python), str(script)], import_folder=common, standin=known.standin)
+            script = WORKERS / known.worker / "worker.py"
+            workers[key] = Worker([str(python), str(script)], import_folder=WORKERS / "common", standin=known.standin)
         found.append(Peer(known, workers[key]))
     return found
 
 
-def _explain_missing(root: Path, method: PeerMethod) -> str:
-    failed = root / ".peers" / f"{method.worker}.failed"
-    if failed.exists():
-        return f"could not be installed: {failed.read_text().strip()}"
-    return f"{method.worker} is not installed: `make peers` in a checkout of Tenfold"
+def _explain_missing(folder: Path, method: PeerMethod) -> str:
+    failure = read_failure(folder, method.worker)
+    if failure:
+        return f"could not be installed: {failure}"
+    return f"{method.worker} is not installed in {folder}: tenfold eval peers install {method.worker}"
 
 
 def build_environment(home: Path, import_folder: Path | None = None, *, standin: str = SENTENCES) -> dict[str, str]:

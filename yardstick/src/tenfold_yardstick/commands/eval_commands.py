@@ -37,6 +37,7 @@ from tenfold_yardstick.commands.eval_options import (
 )
 from tenfold_yardstick.commands.generations_command import run_generations
 from tenfold_yardstick.commands.outputs import CsvOption, FiguresOption, HtmlOption, Outputs, fail_if_unable
+from tenfold_yardstick.commands.peer_commands import peers_app
 from tenfold_yardstick.commands.reading_commands import run_questions, run_reading
 from tenfold_yardstick.gold_answers import GOLD_BUDGET, Quiz, count_answers
 from tenfold_yardstick.gold_answers import build_tables as gold_tables
@@ -68,6 +69,9 @@ app.command("reading", epilog="Example: tenfold eval reading examples/sessions -
 app.command(
     "questions", epilog="Example: tenfold eval questions desk.json --model openai:gpt-5 --out desk.reading.toml"
 )(run_questions)
+
+
+app.add_typer(peers_app)
 
 
 def register(root: typer.Typer) -> None:

@@ -1,0 +1,140 @@
+"""Measures what sessions cost with and without Tenfold, and writes it into docs/bill.md: `make bill WRITE=1`.
+
+It replays the project's sessions and those in the folder that `TENFOLD_SESSIONS` names, in two windows and by two price
+lists, and looks at five moments of each run at what the agent still saw. `--experiments` adds those of decision 0036.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from scripts.figures import describe_measurement
+from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, Prices, describe_price_source, get_prices
+from tenfold_yardstick.commands.eval_options import read_conversations
+from tenfold_yardstick.players import PlayerFactory, Recording, UnchangedPlayer, build_recording
+from tenfold_yardstick.run_recall import (
+    FrozenPrefixPlayer,
+    FrozenSummaries,
+    Moment,
+    PhasePlayer,
+    SeenRun,
+    SizedPlayer,
+    find_moments,
+    see_run,
+)
+from yardstick.scripts.measure import list_folders
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "bill.md"
+WINDOWS = (100_000, 200_000)
+HEADING = "## What it saves"
+METHODS: Mapping[str, PlayerFactory] = {
+    "none": UnchangedPlayer,
+    "tenfold": SizedPlayer,
+    "thrift 0.5": partial(SizedPlayer, settings={"thrift": 0.5}),
+    "thrift 1": partial(SizedPlayer, settings={"thrift": 1.0}),
+}
+EXPERIMENTS: Mapping[str, PlayerFactory] = {
+    "down to 30 %": partial(SizedPlayer, settings={"down_to": 0.3}),
+    "the first 15 % stay": partial(FrozenPrefixPlayer, share=0.15),
+    "the first 25 % stay": partial(FrozenPrefixPlayer, share=0.25),
+    "earlier summaries stay": partial(SizedPlayer, stage=FrozenSummaries()),
+    "where phases end": PhasePlayer,
+}
+SMALL = 2_000
+"""Below so many tokens in all, a session cannot reach any trigger."""
+Group = Callable[[SeenRun, SeenRun], bool]
+
+
+def measure(methods: Mapping[str, PlayerFactory]) -> dict[int, dict[str, dict[str, SeenRun]]]:
+    """Plays all sessions: by window, session and method."""
+    prices = [get_prices(name) for name in DEFAULT_PRICE_LISTS]
+    tracks = [build_recording(session) for session in read_conversations(list_folders())]
+    moments = {track.name: find_moments(track) for track in tracks}
+    return {window: {t.name: _play(t, moments[t.name], methods, window, prices) for t in tracks} for window in WINDOWS}
+
+
+def _play(
+    track: Recording, moments: Sequence[Moment], methods: Mapping[str, PlayerFactory], window: int, prices: list[Prices]
+) -> dict[str, SeenRun]:
+    print(f"{track.name}, window {window:,}", file=sys.stderr)
+    return {name: see_run(track, moments, name, build, window=window, prices=prices) for name, build in methods.items()}
+
+
+def build_page(played: Mapping[int, Mapping[str, Mapping[str, SeenRun]]]) -> str:
+    """Returns the section of the page."""
+    lines = [f"{describe_measurement()} Prices: {describe_price_source()}.", ""]
+    for window, sessions in played.items():
+        reached = {name: runs for name, runs in sessions.items() if runs["none"].replay.overflows}
+        lines += [f"### In a window of {window:,}", ""]
+        lines += _build_table(f"all {len(sessions)} sessions", sessions)
+        lines += _build_table(f"the {len(reached)} that outgrow the window", reached)
+    return "\n".join([*lines, *_list_losses(played)])
+
+
+def _build_table(title: str, sessions: Mapping[str, Mapping[str, SeenRun]]) -> list[str]:
+    names = [name.rpartition(":")[2] for name in DEFAULT_PRICE_LISTS]
+    head = ["", "compactions", *(f"{name}, of none" for name in names), "dearer than none", "still seen"]
+    rows = [f"| {' | '.join([title, *head[1:]])} |", f"|{'---|' * len(head)}"]
+    methods = next(iter(sessions.values()), {})
+    for method in methods:
+        runs = [(own[method], own["none"]) for own in sessions.values()]
+        whole = [[sum(run.replay.bills[at].total for run in pair) for pair in zip(*runs, strict=True)] for at in (0, 1)]
+        bills = [f"${own:,.2f}, {own / none:.2f}" for own, none in whole]
+        needed, present = sum(run.needed for run, _ in runs), sum(run.present for run, _ in runs)
+        dearer = sum(_is_dearer(run, none) for run, none in runs)
+        count = sum(run.replay.compactions for run, _ in runs)
+        rows.append(f"| `{method}` | {count:,} | {' | '.join(bills)} | {dearer} | {present / max(1, needed):.3f} |")
+    return [*rows, ""]
+
+
+def _is_dearer(run: SeenRun, none: SeenRun) -> bool:
+    """Tells whether a run costs more than one without compaction, by any price list."""
+    pairs = zip(run.replay.bills, none.replay.bills, strict=True)
+    return any(own.total > before.total * (1 + 1e-9) for own, before in pairs)
+
+
+def _list_losses(played: Mapping[int, Mapping[str, Mapping[str, SeenRun]]]) -> list[str]:
+    """Lists where compaction did not pay, and why."""
+    lines = ["### Where it did not pay", ""]
+    rows = []
+    for window, sessions in played.items():
+        for name, runs in sessions.items():
+            for method, run in runs.items():
+                if not _is_dearer(run, runs["none"]):
+                    continue
+                replay, none = run.replay, runs["none"].replay
+                shares = [own.total / before.total for own, before in zip(replay.bills, none.bills, strict=True)]
+                left = replay.requests - replay.rewrote[-1] if replay.rewrote else 0
+                why = (
+                    f"{replay.compactions} compactions rewrote {_sum_rewritten(replay.sizes, replay.rewrote):,} tokens"
+                )
+                rows.append(
+                    f"| {name} | {window:,} | `{method}` | {' and '.join(f'{share:.3f}' for share in shares)} | {why}; "
+                    f"{left} requests followed the last |"
+                )
+    if not rows:
+        return [*lines, "Nowhere: no run cost more than the same run without compaction."]
+    return [*lines, "| session | window | method | of none | why |", "|---|---|---|---|---|", *rows]
+
+
+def _sum_rewritten(sizes: Sequence[int], rewrote: Sequence[int]) -> int:
+    return sum(sizes[at] for at in rewrote)
+
+
+def main() -> None:
+    """Measures, prints the section and, with `--write`, puts it into the page."""
+    methods = {**METHODS, **(EXPERIMENTS if "--experiments" in sys.argv else {})}
+    section = build_page(measure(methods))
+    print(section)
+    if "--write" in sys.argv:
+        text = PAGE.read_text("utf-8")
+        start = text.index("Measured on ", text.index(HEADING))
+        end = text.index("\n## ", start)
+        PAGE.write_text(f"{text[:start]}{section}\n{text[end:]}", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
