@@ -75,5 +75,5 @@ fi
 
 echo "tenfold: installing into $VENV (once, and again when pyproject.toml or constraints.txt change)"
 in_venv -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-    --editable '.[dev,docs,frameworks,bench,chat,eval,jobs,mcp,models,postgres,sdk,serve]' --editable yardstick || stop "pip could not install the development tools." \
+    --editable '.[dev,docs,frameworks,bench,chat,eval,inspect,jobs,mcp,models,postgres,sdk,serve]' --editable yardstick || stop "pip could not install the development tools." \
     "Its message is above. pip uses the index this machine is configured for; see 'pip config list'."

@@ -72,8 +72,8 @@ def test_an_older_compaction_is_undone_and_a_newer_one_that_does_not_build_on_it
 def append_summary(session: Session, first: int, last: int) -> str:
     """Appends a Block over whole units and returns its id."""
     view, conversation = session.view, session.conversation
-    while not view.has_whole_units(first, last):
-        last += 1
+    units = [unit for unit in view.units if unit.last >= first and unit.first <= last]
+    first, last = units[0].first, units[-1].last
     said = Message("user", (Text(f"summary of {first} "),), "tenfold")
     covered = view.get_slice(first, last)
     assert covered is not None

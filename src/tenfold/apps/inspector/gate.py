@@ -19,6 +19,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tenfold.apps.keyring import ACCESS, Access, Keyring
 from tenfold.errors import StoreError
 
+GIVEN_KEY = "tenfold.key"
+"""Where the gate notes, in the scope of a request, the key that its visitor has signed in with."""
 SIGN_IN_PATH = "/sign-in"
 STATIC_PATH = "/static/"
 MOST_VISITORS = 1_000
@@ -31,7 +33,7 @@ CONTENT_POLICY = (
 _HEADERS = (
     (b"content-security-policy", CONTENT_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),  # with none at all, a browser does not say that a form is the pages' own
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
@@ -90,7 +92,7 @@ class Gate:
             return self._refuse(request, 503, "the store does not answer, so no key can be looked up: try again")
         if access is None:
             return self._refuse(request, 401, "this key is no longer valid: sign in with another")
-        request.scope[ACCESS] = access
+        request.scope[ACCESS], request.scope[GIVEN_KEY] = access, visitor
         return None
 
     def _read_cookie(self, request: Request) -> str:

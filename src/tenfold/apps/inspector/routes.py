@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from tenfold.apps.chat.session_tree import build_rows
 from tenfold.apps.inspector import session_pages as pages
+from tenfold.apps.inspector.live import list_near
 from tenfold.apps.inspector.rendering import build_address, go_to, respond
 from tenfold.apps.inspector.visits import OpenSession, Page, Visit
 from tenfold.store.base import SessionRow
@@ -54,6 +55,7 @@ def respond_about(visit: Visit, opened: OpenSession, template: str, tab: str, **
         heads=sorted(heads),
         head=place.head,
         tab=tab,
+        near=list_near(opened),
         link=lambda path, **fields: build_address(path, id=place.session, head=place.head, **fields),
         **values,
     )

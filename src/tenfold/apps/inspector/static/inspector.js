@@ -38,8 +38,36 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// A long list is in pieces of a known height. A piece is loaded when it stays in sight for a moment, and let go of when it
+// has been out of sight for some seconds, so that 100,000 entries scroll like a hundred.
+const DWELL = 80, LEAVE = 4000;
+
+function watchPieces(list) {
+  const timers = new Map();
+  const settle = (piece, isSeen) => {
+    if (isSeen && !piece.childElementCount) htmx.ajax("GET", piece.dataset.rows, { target: piece, swap: "innerHTML" });
+    if (!isSeen && piece.classList.contains("whole") && !piece.querySelector(".chosen, :focus")) piece.replaceChildren();
+  };
+  const observer = new IntersectionObserver((changes) => {
+    for (const { target, isIntersecting } of changes) {
+      clearTimeout(timers.get(target));
+      timers.set(target, setTimeout(settle, isIntersecting ? DWELL : LEAVE, target, isIntersecting));
+    }
+  }, { root: list, rootMargin: "800px" });
+  list.querySelectorAll("[data-rows]").forEach((piece) => observer.observe(piece));
+}
+
 // The chosen entry is shown when the page opens: its piece of the list is there already.
 document.addEventListener("DOMContentLoaded", () => {
+  const list = document.getElementById("list");
+  if (list) watchPieces(list);
   const row = document.querySelector(".list .row.chosen");
   if (row) row.scrollIntoView({ block: "center" });
+});
+
+// A table that grows by itself keeps its newest rows.
+document.addEventListener("htmx:sseMessage", () => {
+  document.querySelectorAll("[data-most]").forEach((body) => {
+    while (body.rows.length > body.dataset.most) body.lastElementChild.remove();
+  });
 });

@@ -1,0 +1,223 @@
+"""The pages in a real Chromium: every action, hostile content, keys, a narrow screen, and nothing asked of others."""
+
+from __future__ import annotations
+
+from tenfold.core.record.message import Message
+from tenfold.session import Session, SessionAddress
+from tenfold.store.access import create_key
+from tenfold.store.base import Store
+from tests.engine.making import make_reply, make_user_message
+from tests.inspector.browser import Browser
+from tests.inspector.conftest import Keeper
+from tests.inspector.sessions import DETAIL, RULE, append_summary, make_hostile_session, make_session
+
+PATHS = ("", "/seen", "/blocks", "/facts", "/instructions", "/search", "/bill", "/compare")
+
+
+def assert_untroubled(browser: Browser) -> None:
+    """The browser complained of nothing, and asked nobody but the pages."""
+    assert not browser.list_problems()
+    strangers = [
+        url for url in browser.list_requests() if not url.startswith((browser.base, "about:", "data:", "chrome:"))
+    ]
+    assert not strangers
+
+
+def test_from_the_list_to_a_message_and_back_with_the_keys(browser: Browser, store: Store) -> None:
+    session = make_session(store)
+    make_session(store, "other")
+    append_summary(session, 2, 20, "what was done at first")
+    browser.go("/")
+    browser.wait_for_text("%", ".sessions td.size")
+    browser.fill("#words", "other")
+    browser.press("form button", "Find")
+    browser.wait_for_text("1 session,")
+    browser.go("/")
+    browser.press(".sessions a", "The work of work")
+    browser.wait_for_path("/session?")
+    browser.press("#list .row", RULE[:12])
+    browser.wait_for_text(DETAIL, "#reader")
+    browser.driver.execute_script("document.activeElement.blur()")
+    for key in "jjk":
+        browser.find("body").send_keys(key)
+    assert browser.find("#list .row.chosen").get_attribute("id") == "e1"
+    browser.find("#list .row.chosen").send_keys("\n")
+    browser.wait_for_text("I begin.", "#reader")
+    browser.find("body").send_keys("/")
+    browser.press(".tabs a", "Search")
+    browser.fill("#words", "8443")
+    browser.press("form button", "Search")
+    assert browser.read(".hits mark") == "8443"
+    browser.press(".hits a", "entry 0")
+    browser.wait_for_text(DETAIL, "#reader")
+    assert_untroubled(browser)
+
+
+def test_a_compaction_is_previewed_run_and_undone(browser: Browser, store: Store) -> None:
+    key, _ = create_key("ann", "default", 1)
+    store.save_key(key)  # so that the store keeps a record
+    session = make_session(store)
+    before = session.view.get_messages()
+    browser.go("/session?id=work")
+    browser.press(".buttons button", "Compact")
+    browser.fill("dialog input[name=to]", "30%")
+    browser.press("dialog button", "Preview")
+    browser.wait_for_text("tokens in place of", "dialog")
+    assert browser.find_all("dialog .planned rect.changed")
+    assert session.refresh().get_messages() == before  # a preview changes nothing
+    browser.press("dialog button", "Compact")
+    browser.wait_for_path("/session/seen")
+    assert session.refresh().state.live_blocks
+    browser.wait_for_text("replaced")
+    browser.press(".buttons button", "Undo the newest")
+    browser.wait_for_text("tokens in place of", "dialog")
+    browser.press("dialog button", "Undo")
+    browser.wait_for_path("/session/blocks")
+    assert session.refresh().get_messages() == before
+    assert [(line.source, line.action) for line in store.read_record() if line.action != "read"] == [
+        ("inspector", "compact"), ("inspector", "undo"),
+    ]  # fmt: skip
+    assert_untroubled(browser)
+
+
+def test_an_older_compaction_is_undone_and_the_newer_one_stays(browser: Browser, store: Store) -> None:
+    session = make_session(store)
+    append_summary(session, 2, 9, "first summary")
+    append_summary(session, 14, 20, "second summary")
+    browser.go("/session/blocks?id=work")
+    browser.press("table tr:last-child button", "Undo")
+    browser.wait_for_text("1 newer compaction stays in force", "dialog")
+    browser.press("dialog button", "Undo")
+    browser.wait(lambda: "first summary" not in str(session.refresh().get_messages()))
+    assert "second summary" in str(session.view.get_messages())
+    browser.press(".node summary", "summary")
+    browser.wait(lambda: browser.find_all(".node .inner .row"))
+    assert_untroubled(browser)
+
+
+def test_a_summary_is_written_again_with_more_room(browser: Browser, store: Store) -> None:
+    session = make_session(store, steps=60)
+    session.compact(to="15%")
+    newest = session.conversation.find_newest_block_id()
+    browser.go("/session?id=work")
+    browser.press(".buttons button", "Rewrite")
+    browser.fill("dialog input[name=tokens]", "900")
+    browser.press("dialog button", "Rewrite")
+    browser.wait(lambda: session.refresh() and session.conversation.find_newest_block_id() != newest)
+    browser.wait_for_path("/session/seen")
+    redone = session.view.find_newest_block()
+    assert redone is not None
+    assert redone.redone_block == newest
+    assert_untroubled(browser)
+
+
+def test_a_message_is_pinned_and_purged(browser: Browser, store: Store, keeper: Keeper) -> None:
+    session = make_session(store)
+    browser.go("/session?id=work&at=0")
+    browser.press("#reader button", "Pin")
+    browser.wait_for_text("sent with every request", "dialog")
+    browser.press("dialog button", "Pin")
+    browser.wait(lambda: 0 in session.refresh().state.pins)
+    browser.wait_for_text("pinned", "#reader")
+    browser.press("#reader button", "Unpin")
+    browser.press("dialog button", "Unpin")
+    browser.wait(lambda: 0 not in session.refresh().state.pins)
+    browser.wait_for_path("/session?")
+    browser.press("#reader button", "Purge")
+    browser.wait_for_text("cannot be undone", "dialog")
+    browser.press("dialog input[type=checkbox]")
+    browser.press("dialog button", "Purge")
+    browser.wait(lambda: DETAIL not in str(session.refresh().get_messages()))
+    assert keeper.purged == ["work"]
+    browser.go("/session?id=work")
+    browser.press(".buttons button", "Purge")
+    browser.press("dialog input[type=checkbox]")
+    browser.press("dialog button", "Purge")
+    browser.wait_for_text("holds no session yet")
+    assert store.read_info("default", "work") is None
+    assert_untroubled(browser)
+
+
+def test_a_forgotten_rule_is_found_and_restored(browser: Browser, store: Store) -> None:
+    session = make_session(store)
+    session.drop_rule(RULE)
+    browser.go("/session/instructions?id=work")
+    browser.wait_for_text("dropped")
+    browser.fill("#rule", "Never push to main, ask first.")
+    browser.press("form button", "Add")
+    browser.wait(
+        lambda: session.refresh() and any(e.is_rule and "ask first" in e.text for e in session.read_instructions())
+    )
+    browser.press(".rules form button", "Drop")
+    browser.wait(lambda: not list_rules(session))
+    assert_untroubled(browser)
+
+
+def list_rules(session: Session) -> list[str]:
+    """The rules in force, by what the store says now."""
+    session.refresh()
+    return [each.text for each in session.read_instructions() if each.is_rule]
+
+
+def test_hostile_texts_do_nothing(browser: Browser, store: Store) -> None:
+    make_hostile_session(store)
+    browser.go("/")
+    browser.press(".sessions a")
+    browser.wait_for_path("/session?")
+    address = browser.driver.current_url.removeprefix(f"{browser.base}/session")
+    for path in PATHS:
+        browser.go(f"/session{path}{address}")
+        assert browser.driver.title != "broken"
+        assert not browser.find_all("main img, main b + script")
+    browser.go(f"/session{address}&at=2")
+    browser.wait_for_text("more characters", "#reader")
+    browser.press("#reader a", "Show all of it")
+    browser.wait(lambda: "more characters" not in browser.read("#reader"))
+    assert browser.driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    assert_untroubled(browser)
+
+
+def test_a_narrow_dark_screen_shows_all_without_scrolling_aside(browser: Browser, store: Store) -> None:
+    session = make_session(store, steps=60)
+    session.compact(to="20%")
+    browser.driver.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 375, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    )
+    scheme = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", scheme)
+    for path in ("/", *(f"/session{each}?id=work" for each in PATHS)):
+        browser.go(path)
+        assert browser.driver.execute_script("return document.documentElement.scrollWidth") <= 375, path
+        colour = browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+        assert max(map(int, colour.removeprefix("rgb(").removesuffix(")").split(","))) < 60, path
+
+
+def test_whatever_can_be_reached_has_a_name_for_a_screen_reader(browser: Browser, store: Store) -> None:
+    session = make_session(store)
+    session.compact(to="30%")
+    for path in ("/", *(f"/session{each}?id=work&at=3" for each in PATHS)):
+        browser.go(path)
+        nodes = browser.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+        for node in nodes:
+            properties = {each["name"]: each["value"].get("value") for each in node.get("properties", [])}
+            if properties.get("focusable") and not node.get("ignored"):
+                role = node["role"]["value"]
+                assert role == "RootWebArea" or node.get("name", {}).get("value"), (path, node)
+        assert [n["role"]["value"] for n in nodes].count("main") == 1
+
+
+def test_a_list_of_many_pieces_loads_what_is_looked_at(browser: Browser, store: Store) -> None:
+    session = Session.create(SessionAddress(store, "long"), "tenfold")
+    for batch in range(3):
+        session.append(*(make_message(batch * 1_000 + n) for n in range(1_000)))
+    browser.go("/session?id=long")
+    assert browser.driver.execute_script("return document.querySelectorAll('.list .row').length") == 200
+    browser.driver.execute_script("const l = document.getElementById('list'); l.scrollTop = l.scrollHeight")
+    browser.find("#e2999")
+    assert len(browser.find_all(".list .row")) <= 1_000
+    assert_untroubled(browser)
+
+
+def make_message(number: int) -> Message:
+    """A message of the user or of the model, by turns."""
+    return make_user_message(f"question {number}") if number % 2 == 0 else make_reply(f"answer {number}")

@@ -1,0 +1,186 @@
+"""What the pages say of a session, asked for directly: sizes, states, ranges and texts are those of the session."""
+
+from __future__ import annotations
+
+import html
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from msgspec.structs import replace
+from starlette.testclient import TestClient
+
+from tenfold.apps.inspector import session_pages as pages
+from tenfold.apps.inspector.timeline import MOST_SEGMENTS, WIDTH, Measured, build_timeline, measure_session
+from tenfold.core.meter.counters import measure_messages
+from tenfold.core.record.entry import get_message
+from tenfold.session import Session, SessionAddress
+from tenfold.store.base import Store
+from tenfold.store.location import open_store
+from tests.engine.making import build_policy, make_reply, make_user_message
+from tests.inspector.sessions import (
+    DETAIL,
+    HOSTILE_ID,
+    MARKUP,
+    RULE,
+    append_summary,
+    make_hostile_session,
+    make_session,
+)
+from tests.laws.strategies import BLOCKS, LAW, TALK, Log, logs
+
+
+def open_log(log: Log) -> Measured:
+    """A log with Blocks of all kinds in it, as a session of a store in memory."""
+    session = Session.create(SessionAddress(open_store(":memory:"), "drawn"), build_policy())
+    parents = [None, *(entry.id for entry in log)]
+    session.conversation.append([replace(entry, parent=parent) for entry, parent in zip(log, parents, strict=False)])
+    return measure_session(session)
+
+
+BUSY = logs(TALK + BLOCKS * 3).filter(bool)
+
+
+@LAW
+@given(BUSY)
+def test_the_bars_hold_every_token_once(log: Log) -> None:
+    measured = open_log(log)
+    opened = measured.session
+    timeline = build_timeline(measured)
+    messages = [message for entry in log if (message := get_message(entry)) is not None]
+    counted = sum(measure_messages(messages, opened.policy.counter))
+    assert timeline.tokens == sum(s.tokens for s in timeline.whole) == counted
+    shown = opened.conversation.get_message_sizes()
+    assert timeline.view_tokens == sum(s.tokens for s in timeline.view) == sum(shown.values())
+    for bar in (timeline.whole, timeline.view):
+        assert len(bar) <= MOST_SEGMENTS + 1
+        for before, after in pairwise(bar):
+            assert after.x == pytest.approx(before.x + before.width, abs=0.01)
+        assert not bar or bar[-1].x + bar[-1].width <= WIDTH + 0.01
+
+
+@LAW
+@given(BUSY)
+def test_every_entry_says_whether_it_is_seen(log: Log) -> None:
+    measured = open_log(log)
+    shown = {each.original_position for each in measured.view.get_visible_messages() if each.is_original}
+    instead = {each.original_position for each in measured.view.get_visible_messages() if not each.is_original}
+    rows = [row for first in range(0, measured.view.length, pages.ROWS) for row in pages.read_rows(measured, first)]
+    assert [row.position for row in rows] == list(range(measured.view.length))
+    for row in rows:
+        message = get_message(log[row.position])
+        if row.seen == "shown" and message is not None and message.status == "ok":
+            assert row.position in shown | instead  # a broken step is shown repaired
+        elif row.seen == "shortened":
+            assert row.position in instead
+        elif row.seen == "hidden":
+            assert row.position not in shown
+
+
+@LAW
+@given(BUSY)
+def test_the_comparison_covers_the_log_without_gaps(log: Log) -> None:
+    measured = open_log(log)
+    compared = pages.compare_view(measured)
+    assert sum(each.tokens_before for each in compared) == sum(measured.sizes)
+    for before, after in pairwise(compared):
+        assert after.first > before.last
+
+
+@LAW
+@given(BUSY)
+def test_the_tree_of_blocks_leads_down_to_every_original(log: Log) -> None:
+    measured = open_log(log)
+    opened = measured.session
+    found: set[int] = set()
+    stack = [(node.block, node.index) for node in pages.list_block_nodes(opened)]
+    while stack:
+        block, index = stack.pop()
+        stack += [(node.block, node.index) for node in pages.list_block_nodes(opened, block, index)]
+        found |= {row.position for row in pages.list_covered_rows(measured, block, index)}
+    hidden = {at for at, state in enumerate(measured.states) if state == "hidden" and measured.sizes[at]}
+    assert hidden <= found or len(hidden) > pages.ROWS
+
+
+def test_a_large_session_has_a_bar_of_few_segments(store: Store) -> None:
+    session = Session.create(SessionAddress(store, "long"), build_policy())
+    session.append(*(make_user_message(f"message {n}") if n % 2 else make_reply(f"answer {n}") for n in range(4_500)))
+    timeline = build_timeline(measure_session(session))
+    assert len(timeline.whole) <= MOST_SEGMENTS + 1
+    assert timeline.whole[-1].last == 4_499
+    assert {s.who for s in timeline.whole} == {""}  # too many to say whose each is
+
+
+def test_the_pages_of_a_session_show_what_it_holds(client: TestClient, store: Store) -> None:
+    session = make_session(store)
+    block = append_summary(session, 2, 9, "what was done at first")
+    page = client.get("/session?id=work").text
+    assert "The work of work" in page
+    assert RULE in html.unescape(client.get("/session/instructions?id=work").text)
+    seen = client.get("/session/seen?id=work").text
+    assert "what was done at first" in seen
+    assert "as it is" in seen
+    assert block in client.get("/session/blocks?id=work").text
+    found = client.get("/session/search", params={"id": "work", "words": "8443"}).text
+    assert "<mark>8443</mark>" in found
+    message = client.get("/session/message?id=work&at=0").text
+    assert DETAIL in message
+
+
+def test_what_is_not_there_is_said(client: TestClient, store: Store) -> None:
+    make_session(store)
+    for path in (
+        "/session?id=nothing", "/session?id=work&at=99999", "/session/message?id=work&at=-5",
+        "/session/blocks/inner?id=work&block=0&index=0", "/nowhere",
+    ):  # fmt: skip
+        answer = client.get(path)
+        assert answer.status_code == 404, path
+        assert "Traceback" not in answer.text
+    assert client.get("/session?id=work&at=x").status_code == 400
+    assert "holds no session yet" not in client.get("/").text
+
+
+def test_an_empty_store_says_how_a_session_comes_in(client: TestClient) -> None:
+    assert "tenfold import" in client.get("/").text
+
+
+def test_hostile_texts_are_text(client: TestClient, store: Store) -> None:
+    make_hostile_session(store)
+    fields = {"id": HOSTILE_ID}
+    for path in ("", "/seen", "/blocks", "/facts", "/instructions", "/search"):
+        page = client.get(f"/session{path}", params=fields | {"words": MARKUP, "at": "0"}).text
+        assert "<img" not in page, path
+        assert "<b>bold" not in page, path
+        assert not re.search(r"<script(?! src=\"/static)", page), path
+        assert "\u202e" not in page, path
+    assert "<img" not in client.get("/", params={"words": MARKUP}).text
+    assert "<img" not in client.get("/").text
+    message = client.get("/session/message", params=fields | {"at": "2"}).text
+    assert len(message) < 100_000
+    assert "more characters" in message
+    assert len(client.get("/session/message", params=fields | {"at": "2", "whole": "yes"}).text) > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("a\u202eb", "a\\u{202e}b"), ("a\x1b[31mb", "a\\u{1b}[31mb"), ("a\r\nb\tc", "a\nb\tc"), ("日本 é", "日本 é")],
+)
+def test_what_cannot_be_seen_is_escaped(text: str, shown: str) -> None:
+    assert pages.escape_unseen(text) == shown
+
+
+def test_a_long_comparison_leaves_out_what_is_the_same() -> None:
+    old = [f"line {n}" for n in range(100)]
+    new = [*old[:50], "changed", *old[51:]]
+    lines = list(pages.compare_lines(old, new))
+    assert [line.text for line in lines if line.sign == "-"] == ["line 50"]
+    assert [line.text for line in lines if line.sign == "+"] == ["changed"]
+    assert len(lines) == 16
+
+
+def test_words_are_marked_wherever_they_stand() -> None:
+    assert pages.mark_words("The Port, port 8443", "port") == [
+        ("The ", False), ("Port", True), (", ", False), ("port", True), (" 8443", False),
+    ]  # fmt: skip
+    assert pages.mark_words("as it is", "") == [("as it is", False)]
