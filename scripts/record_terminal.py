@@ -69,7 +69,7 @@ _COMPACT = "tenfold compact examples/sessions/pricing.claude-code.jsonl --to 10%
 RECORDINGS = {
     "compact": Recording(
         "compact a session, look at it, take it back",
-        (_COMPACT, "tenfold show last | sed -n '7,16p' | cut -c1-76", "tenfold undo last"),
+        (_COMPACT, "tenfold show last | grep -A6 'Rules (user)' | fold -s", "tenfold undo last"),
     ),
     "search": Recording(
         "find what the model no longer sees",
@@ -105,7 +105,7 @@ RECORDINGS = {
             "python agent.py",
             "# the same agent behind the gateway",
             "tenfold wrap --window 16000 --summary-model none python agent.py",
-            "tenfold search timeout_ms | grep timeout_ms",
+            "tenfold search timeout_ms --limit 1 | grep timeout_ms",
         ),
     ),
     "eval": Recording(
