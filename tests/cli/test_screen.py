@@ -153,3 +153,11 @@ def test_every_help_has_an_example_that_names_real_options(tenfold: Cli, command
     for word in example.split():
         if word.startswith("--") and command:
             assert out.count(word) >= 2, f"{word} stands in the example but is no option of {command}"
+
+
+def test_the_help_of_the_hook_says_that_it_compacts(tenfold: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It told of two of the three events that it answers."""
+    monkeypatch.setenv("COLUMNS", "400")
+    out = tenfold.run_ok("hook", "--help").out
+    assert "session.compact" in out
+    assert "compacts in its place" in out

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from tenfold import __version__
-from tenfold.apps.cli.process import ExitCode, relax_stream_errors
+from tenfold.apps.cli.process import COMPLETE_VARIABLE, ExitCode, relax_stream_errors
 from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 
 
@@ -54,6 +54,7 @@ COMMANDS = {
     "audit": _Command("access_commands", "audit", "--json"),
     "jobs": _Command("job_commands", _REGISTER, ""),
     "worker": _Command("job_commands", "run_worker", ""),
+    "completion": _Command("read_commands", "print_completion", "zsh"),
     "salvage": _Command("store_commands", "salvage", "salvaged.db"),
     "undo": _Command("change_commands", "undo", "last"),
     "pin": _Command("change_commands", "pin", "01a2005b-7d4e-7003"),
@@ -188,7 +189,9 @@ def run(arguments: list[str]) -> int:
         return _print_error(str(exc), ExitCode.USAGE)
     except BadInput as exc:
         return _print_error(str(exc), ExitCode.BAD_INPUT)
-    except (BrokenPipeError, SystemExit):  # typer turns a pipe closed by its reader into an exit
+    except (BrokenPipeError, SystemExit) as exc:  # typer turns a pipe closed by its reader into an exit
+        if COMPLETE_VARIABLE in os.environ and isinstance(exc, SystemExit):  # fish reads from it whether to offer files
+            return exc.code if isinstance(exc.code, int) else ExitCode.OK
         return _ignore_closed_pipe()
     except TenfoldError as exc:
         return _print_error(str(exc), ExitCode.FAILED)

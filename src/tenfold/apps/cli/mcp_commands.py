@@ -79,8 +79,10 @@ def hook(
 ) -> int:
     """Answers a hook of Claude Code: reads the event from standard input, and prints the answer.
 
-    Before a compaction the transcript is stored, so that nothing is lost; after it the rules, the current request, the
-    plan, the changed files and the open errors are added to the context. Whatever goes wrong, the agent goes on.
+    Where Claude Code has the function hook session.compact, Tenfold compacts in its place, without a request to its
+    model. Elsewhere the transcript is stored before a compaction, so that nothing is lost, and after it the rules, the
+    current request, the plan, the changed files and the open errors are added to the context. Whatever goes wrong, the
+    agent goes on.
     """
     from tenfold.apps.installer.claude_hooks import answer_hook  # noqa: PLC0415 - only here
 

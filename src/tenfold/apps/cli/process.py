@@ -12,6 +12,9 @@ from enum import IntEnum
 from io import TextIOWrapper
 from pathlib import Path
 
+COMPLETE_VARIABLE = "_TENFOLD_COMPLETE"
+"""The variable by which a shell asks for what completes a line."""
+
 
 class ExitCode(IntEnum):
     """What a command's exit code means."""

@@ -1,12 +1,13 @@
-"""Commands that only look and change nothing: sessions, search, expand, policies."""
+"""Commands that only look and change nothing: sessions, search, expand, policies, completion."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import PurePath
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -23,11 +24,13 @@ from tenfold.apps.cli.console import (
     show_text,
 )
 from tenfold.apps.cli.pager import open_pager
+from tenfold.apps.cli.process import COMPLETE_VARIABLE
 from tenfold.apps.cli.store_access import (
     SESSION_HELP,
     JsonOption,
     NamespaceOption,
     StoreOption,
+    complete_session,
     find_location,
     find_stored_session,
     open_cli_store,
@@ -125,7 +128,10 @@ def search(
     ],
     *,
     session: Annotated[
-        str | None, typer.Option(help="Search this session only. It is named as for `tenfold show`.")
+        str | None,
+        typer.Option(
+            help="Search this session only. It is named as for `tenfold show`.", autocompletion=complete_session
+        ),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Print at most this many results.")] = HIT_LIMIT,
     store: StoreOption = None,
@@ -180,7 +186,9 @@ def expand_block(  # noqa: PLR0913  the options of a command
         ),
     ],
     *,
-    session: Annotated[str, typer.Option(help=f"The session of a number. {SESSION_HELP}")] = LAST,
+    session: Annotated[
+        str, typer.Option(help=f"The session of a number. {SESSION_HELP}", autocompletion=complete_session)
+    ] = LAST,
     around: Annotated[int, typer.Option(min=0, help="Print this many messages before and after it, too.")] = 0,
     depth: Annotated[
         Literal["one", "all"], typer.Option(help="Go down `one` level, or `all` the way to the originals.")
@@ -288,3 +296,17 @@ def policies(
 def _choose_summary_models(model: str) -> tuple[ModelChoice, ...]:
     common = settings.load_settings().common
     return choose_models(model, configured=tuple(name for name in (common.model, *common.fallbacks) if name))
+
+
+def print_completion(
+    shell: Annotated[
+        Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="The shell: bash, zsh or fish.")
+    ],
+) -> None:
+    """Prints a script with which a shell completes commands, options and sessions.
+
+    Put `source <(tenfold completion bash)` into ~/.bashrc, `eval "$(tenfold completion zsh)"` behind compinit in
+    ~/.zshrc, or `tenfold completion fish | source` into ~/.config/fish/config.fish.
+    """
+    completion: Any = import_module("typer.completion")  # which marks none of its names as exported
+    show_text(completion.get_completion_script(prog_name="tenfold", complete_var=COMPLETE_VARIABLE, shell=shell))

@@ -22,13 +22,13 @@ from tenfold.apps.clients.found_sessions import choose_session
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.config.settings import DEFAULT_CONFIG, Config, load_settings
 from tenfold.core.meter.counters import choose_counter
-from tenfold.errors import NotFoundError, UnusableModel, UsageError
+from tenfold.errors import NotFoundError, TenfoldError, UnusableModel, UsageError
 from tenfold.models.choose import AUTO, explain_no_choice, has_provider, qualify_served_model, resolve_models
 from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION, SessionRow, Store
 from tenfold.store.location import find_jobs_file, get_default_location, is_database, open_store
-from tenfold.store.lookup import find_session, list_heads
+from tenfold.store.lookup import LAST, describe_session, find_session, list_heads
 from tenfold.store.sqlite.store import BUSY_SECONDS
 
 CompactAtOption = Annotated[
@@ -184,8 +184,6 @@ PolicyOption = Annotated[
         help="The policy to use: one of `tenfold policies`, or of your settings. Default: that of your settings."
     ),
 ]
-SESSION_HELP = "A session: its id or the beginning of it, its title or file, or `last` for the newest."
-SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help=SESSION_HELP)]
 
 
 def find_location(given: str | None) -> str:
@@ -219,6 +217,30 @@ def open_cli_store(path: str | None, *, create: bool = False, busy_seconds: floa
         yield store
     finally:
         store.close()
+
+
+_MOST_COMPLETIONS = 100
+
+
+def complete_session(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Completes a session in a shell: ids, each with its title and file, else names that are one word.
+
+    What cannot be read completes nothing: nobody who types wants to be told.
+    """
+    with suppress(TenfoldError, OSError):
+        namespace = ctx.params.get("namespace") or load_settings().common.namespace
+        with open_cli_store(ctx.params.get("store")) as place:
+            infos = [row.info for row in place.list_sessions(namespace)]
+        named = [(LAST, "the newest session"), *((info.id, describe_session(info)) for info in infos)]
+        if incomplete:
+            names = ((name, info.id) for info in infos for name in (info.title, Path(info.file).name))
+            named += [(name, id_) for name, id_ in names if name.isascii() and name.isprintable() and " " not in name]
+        return [each for each in dict(named).items() if each[0].startswith(incomplete)][:_MOST_COMPLETIONS]
+    return []
+
+
+SESSION_HELP = "A session: its id or the beginning of it, its title or file, or `last` for the newest."
+SessionArgument = Annotated[str, typer.Argument(metavar="SESSION", help=SESSION_HELP, autocompletion=complete_session)]
 
 
 def find_stored_session(store: Store, name: str, *, namespace: str) -> SessionRow:

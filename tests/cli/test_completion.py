@@ -1,0 +1,132 @@
+"""`tenfold completion SHELL` completes commands, options and sessions in the shells themselves."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
+from tenfold.store.sqlite.store import SqliteStore
+from tests.chat.terminal import PATIENCE, build_environment
+from tests.cli.conftest import Cli
+
+
+def needs(shell: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(shutil.which(shell) is None, reason=f"{shell} is not installed")
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    """The environment of a user who has `tenfold` on the path, and a store with three sessions."""
+    program = tmp_path / "bin" / "tenfold"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m tenfold "$@"\n')
+    program.chmod(0o755)
+    env = build_environment(tmp_path) | {"TERM": "xterm", "PS1": "$ "}
+    with closing(SqliteStore(env["TENFOLD_STORE"])) as store:
+        for info in (
+            SessionInfo("support-42", title="the parcel\x1b[31m"),
+            SessionInfo("support-7", file="/logs/monday.jsonl"),
+            SessionInfo("01a2005b-7d4e-7003-8000-000000000001", file="/logs/two words.jsonl"),
+        ):
+            store.create(DEFAULT_NAMESPACE, info)
+    return env | {"PATH": f"{program.parent}:{env['PATH']}"}
+
+
+def type_into(shell: list[str], env: dict[str, str], lines: str, wanted: str) -> str:
+    """Types into an interactive shell and reads until `wanted` is on its screen."""
+    master, slave = pty.openpty()
+    with subprocess.Popen(
+        shell, stdin=slave, stdout=slave, stderr=slave, env=env, cwd=env["HOME"], start_new_session=True
+    ) as process:
+        seen, end = "", time.monotonic() + PATIENCE
+        os.write(master, lines.encode())
+        while wanted not in seen and time.monotonic() < end:
+            if select.select([master], [], [], 0.1)[0]:
+                seen += os.read(master, 65_536).decode("utf-8", "replace")
+        process.kill()
+    os.close(master)
+    os.close(slave)
+    assert wanted in seen, seen
+    return seen
+
+
+BASH = """
+source <(tenfold completion bash)
+COMP_WORDS=({words}); COMP_CWORD={at}; _tenfold_completion tenfold; printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@needs("bash")
+def test_bash_completes_commands_options_and_sessions(env: dict[str, str]) -> None:
+    def complete(*words: str) -> list[str]:
+        script = BASH.format(words=shlex.join(words), at=len(words) - 1)
+        ran = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=True)
+        assert not ran.stderr
+        return ran.stdout.split()
+
+    assert complete("tenfold", "sal") == ["salvage"]
+    assert complete("tenfold", "show", "--br") == ["--brief"]
+    assert complete("tenfold", "show", "supp") == ["support-7", "support-42"]
+    assert complete("tenfold", "diff", "mon") == ["monday.jsonl"]
+    assert complete("tenfold", "export", "") == [
+        "last",
+        "01a2005b-7d4e-7003-8000-000000000001",
+        "support-7",
+        "support-42",
+    ]
+    assert complete("tenfold", "search", "x", "--session", "support-4") == ["support-42"]
+    assert complete("tenfold", "show", "--store", "/nowhere/at/all.db", "supp") == []
+
+
+@needs("bash")
+def test_tab_completes_in_an_interactive_bash(env: dict[str, str]) -> None:
+    typed = "source <(tenfold completion bash)\ntenfold show support-4\t"
+    type_into(["bash", "--norc", "--noprofile", "-i"], env, typed, "show support-42")
+
+
+@needs("zsh")
+def test_tab_completes_in_an_interactive_zsh(env: dict[str, str]) -> None:
+    typed = 'autoload -Uz compinit; compinit -u -D; eval "$(tenfold completion zsh)"\ntenfold show support-4\t'
+    type_into(["zsh", "-f", "-i"], env, typed, "show support-42")
+
+
+@needs("fish")
+def test_fish_completes_with_what_each_is(env: dict[str, str]) -> None:
+    def complete(line: str) -> str:
+        script = f"tenfold completion fish | source; complete --do-complete {shlex.quote(line)}"
+        command = ["fish", "--no-config", "-c", script]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+    assert "support-42\tthe parcel" in complete("tenfold show supp")
+    assert "\x1b" not in complete("tenfold show supp")
+    assert complete("tenfold sal").startswith("salvage\t")
+    (Path(env["HOME"]) / "exported.jsonl").write_text("{}")
+    assert "exported.jsonl" in complete(f"tenfold compact {env['HOME']}/exp"), (
+        "where a file is wanted, files are offered"
+    )
+
+
+def test_an_unknown_shell_is_refused_with_those_that_are_known(tenfold: Cli) -> None:
+    ran = tenfold("completion", "tcsh")
+    assert ran.code == 2
+    assert "'bash', 'zsh', 'fish'" in ran.err
+
+
+def test_settings_that_cannot_be_read_complete_nothing_and_say_nothing(env: dict[str, str]) -> None:
+    (Path(env["HOME"]) / "work" / "tenfold.toml").write_text("[tenfold\n")
+    words = {"_TENFOLD_COMPLETE": "complete_bash", "COMP_WORDS": "tenfold\nshow\nsupp", "COMP_CWORD": "2"}
+    del env["TENFOLD_STORE"]
+    command = [sys.executable, "-m", "tenfold"]
+    ran = subprocess.run(command, env=env | words, cwd=Path(env["HOME"]) / "work", capture_output=True, check=True)
+    assert (ran.stdout.strip(), ran.stderr) == (b"", b"")
