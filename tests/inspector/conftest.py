@@ -33,6 +33,7 @@ class Keeper:
     def __init__(self) -> None:
         self.purged: list[str] = []
         self.answerer = Answerer()
+        self.window: int | None = None
 
     def open(
         self, store: Store, row: SessionRow, *, namespace: str, head: str, policy: str = "", model: str = ""
@@ -40,7 +41,9 @@ class Keeper:
         del model
         built = DEFAULT_CONFIG.build_policy(choose_counter(row.info.model or None).counter, policy)
         place = SessionAddress(store, row.info.id, namespace, head)
-        return Session(place, built, model=row.info.model, answerer=self.answerer)
+        session = Session(place, built, model=row.info.model, answerer=self.answerer)
+        session.compactor.use_window(self.window)
+        return session
 
     def list_policies(self) -> list[str]:
         return list(POLICIES)

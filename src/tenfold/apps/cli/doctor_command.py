@@ -30,6 +30,7 @@ from tenfold.apps.cli.gateway_commands import LOG_NAME
 from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.source_files import find_on_this_machine
 from tenfold.apps.cli.store_access import JsonOption, StoreOption, find_folder, parse_models
+from tenfold.apps.gateway.gateway_settings import URL_VARIABLE, list_gateways
 from tenfold.config.settings import CONFIG_VARIABLE, DEFAULT_CONFIG, ENVIRONMENT_KEYS, Config, load_settings
 from tenfold.core.meter.counters import CharacterCounter
 from tenfold.core.record.block import Block
@@ -332,16 +333,9 @@ def _examine_setup(client: str, what: str) -> Iterator[Finding]:
         yield Finding("clients", "ok", f"{what}, set up")
 
 
-_GATEWAY_VARIABLE = "TENFOLD_GATEWAY_URL"
-"""Where the extensions of pi and opencode look for a gateway."""
-
-
 def _examine_gateways(patient: _Patient) -> Iterator[Finding]:
-    own = patient.config.gateway
-    host = str(own.get("host", "127.0.0.1")).replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - to connect, not to listen
-    urls = dict.fromkeys(filter(None, (f"http://{host}:{own.get('port', 8787)}", os.environ.get(_GATEWAY_VARIABLE))))
-    for url in urls:
-        yield _examine_gateway(url.rstrip("/"), is_named=url == os.environ.get(_GATEWAY_VARIABLE))
+    for url in list_gateways(patient.config, os.environ):
+        yield _examine_gateway(url, is_named=url == os.environ.get(URL_VARIABLE, "").rstrip("/"))
 
 
 def _examine_gateway(url: str, *, is_named: bool) -> Finding:
@@ -354,7 +348,7 @@ def _examine_gateway(url: str, *, is_named: bool) -> Finding:
         version = str(health["version"])
     except ConnectionRefusedError:
         state: State = "wrong" if is_named else "ok"
-        todo = "`tenfold serve` starts one" + (f", or unset {_GATEWAY_VARIABLE}" if is_named else "")
+        todo = "`tenfold serve` starts one" + (f", or unset {URL_VARIABLE}" if is_named else "")
         return Finding("gateway", state, f"none runs at {url}", todo)
     except (OSError, HTTPException, ValueError, KeyError, TypeError) as exc:
         what = f"what answers at {url} is no gateway of Tenfold ({to_one_line(str(exc), 80) or type(exc).__name__})"

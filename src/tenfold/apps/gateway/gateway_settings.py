@@ -23,6 +23,8 @@ from tenfold.errors import UsageError, suggest_nearest
 
 RecallChoice = Literal["inside", "none"]
 KEY_VARIABLE = "TENFOLD_GATEWAY_KEY"
+URL_VARIABLE = "TENFOLD_GATEWAY_URL"
+"""Where the extensions of pi and opencode look for a gateway."""
 KEY_HEADER = "x-tenfold-key"
 """The header in which a client sends the gateway's key."""
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/*?#@\s]+")
@@ -109,3 +111,12 @@ def load_gateway_settings(
         return msgspec.convert(values, GatewaySettings)
     except msgspec.ValidationError as exc:
         raise UsageError(f"the settings of the gateway: {exc}") from exc
+
+
+def list_gateways(config: Config, environ: Mapping[str, str]) -> list[str]:
+    """Lists where a gateway may run: at the address of `tenfold serve`, and where extensions look for one."""
+    usual = GatewaySettings()
+    host = str(config.gateway.get("host", usual.host))
+    reached = "127.0.0.1" if host == "0.0.0.0" else host  # noqa: S104 - to connect, not to listen
+    own = f"http://{reached}:{config.gateway.get('port', usual.port)}"
+    return list(dict.fromkeys(url.rstrip("/") for url in (own, environ.get(URL_VARIABLE, "")) if url))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from starlette.types import ASGIApp
 
 from tenfold.apps.inspector.actions import ACTIONS
 from tenfold.apps.inspector.bill_pages import BILL_PAGES
-from tenfold.apps.inspector.gate import Gate, read_form
+from tenfold.apps.inspector.gate import GIVEN_KEY, Gate, read_form
+from tenfold.apps.inspector.live_pages import LIVE_PAGES
 from tenfold.apps.inspector.rendering import respond, tell_script
 from tenfold.apps.inspector.routes import PAGES
 from tenfold.apps.inspector.visits import OpenSessions, Page, SessionKeeper, Visit
@@ -39,8 +40,16 @@ class Inspector:
     """
 
     def __init__(
-        self, store: Store, keeper: SessionKeeper, *, namespace: str = DEFAULT_NAMESPACE, host: str = "127.0.0.1"
+        self,
+        store: Store,
+        keeper: SessionKeeper,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        host: str = "127.0.0.1",
+        gateways: Sequence[str] = (),
+        gateway_key: str = "",
     ) -> None:
+        """`gateways` are the addresses of those whose requests are shown, and `gateway_key` the owner's key of them."""
         is_shared = host not in LOOPBACK_HOSTS
         self.keyring = Keyring(store, own_key="", namespace=namespace) if is_shared else None
         if self.keyring is not None and not self.keyring.is_key_needed():
@@ -48,10 +57,10 @@ class Inspector:
                 f"{host} can be reached by others, so the pages there need keys: make one with `tenfold keys create "
                 "NAME`, or leave --host out"
             )
-        self.sessions = OpenSessions(store, keeper, self.keyring)
+        self.sessions = OpenSessions(store, keeper, self.keyring, gateways=gateways, key=gateway_key)
         routes = [
             Route(path, self._build_endpoint(page, method), methods=[method])
-            for path, method, page in (*PAGES, *ACTIONS, *BILL_PAGES)
+            for path, method, page in (*PAGES, *ACTIONS, *BILL_PAGES, *LIVE_PAGES)
         ]
         static = StaticFiles(directory=Path(str(files("tenfold.apps.inspector"))) / "static")
         starlette = Starlette(
@@ -63,7 +72,8 @@ class Inspector:
     def _build_endpoint(self, page: Page, method: str) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
             form = await read_form(request) if method == "POST" else {}
-            visit = Visit(self.sessions, request.scope[ACCESS], request.query_params, form)
+            scope = request.scope
+            visit = Visit(self.sessions, scope[ACCESS], request.query_params, form, scope[GIVEN_KEY])
             try:
                 found = await asyncio.to_thread(page, visit)
                 return tell_script(found) if _is_from_script(request) else found

@@ -1,9 +1,10 @@
-"""What the sessions cost, and what they would have cost without Tenfold: the ledger that `tenfold bill` prints, drawn."""
+"""What the sessions cost, and what they would have cost without Tenfold: the ledger of `tenfold bill`, drawn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from msgspec import Struct
 from starlette.responses import Response
@@ -56,7 +57,7 @@ def show_session_bill(visit: Visit) -> Response:
         return respond_about(visit, opened, "session_bill.html", "bill", receipts=receipts, **_describe(found))
 
 
-def _describe(found: Bill) -> dict[str, object]:
+def _describe(found: Bill) -> dict[str, Any]:
     """Returns what the template of a bill shows."""
     total = (found.total,) if len(found.lines) > 1 else ()
     return {

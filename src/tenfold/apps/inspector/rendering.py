@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from functools import cache
 from urllib.parse import urlencode
 
@@ -14,6 +15,8 @@ from tenfold.apps.inspector import session_pages as pages
 from tenfold.session.bill_text import format_dollars
 from tenfold.store.ids import get_current_time
 
+LIVE_SECONDS = 5 * 60
+"""A session is live if it has had a request in the last minutes."""
 _MINUS = re.compile(r"(?<![\w.,])-(?=[$\d])")
 
 
@@ -61,6 +64,8 @@ def _load_environment() -> Environment:
     environment.filters["clean"] = pages.escape_unseen
     environment.filters["line"] = pages.flatten
     environment.filters["age"] = describe_age
+    environment.filters["clock"] = format_clock
+    environment.tests["live"] = is_live
     environment.filters["dollars"] = lambda value: show_minus(format_dollars(value))
     environment.filters["minus"] = show_minus
     environment.globals["address"] = build_address
@@ -71,6 +76,16 @@ def _load_environment() -> Environment:
 def show_minus(text: str) -> str:
     """Writes the sign of negative numbers as one that is as wide as a digit, and that is read out as minus."""
     return _MINUS.sub("\N{MINUS SIGN}", text)
+
+
+def format_clock(time: int) -> str:
+    """Formats a time as the clocks of this machine show it."""
+    return f"{datetime.fromtimestamp(time / 1e6, UTC).astimezone():%H:%M:%S}"
+
+
+def is_live(time: int | None) -> bool:
+    """Tells whether something happened in the last minutes."""
+    return time is not None and get_current_time() - time < LIVE_SECONDS * 1_000_000
 
 
 def describe_age(time: int | None) -> str:

@@ -7,22 +7,17 @@ from collections.abc import Callable
 import uvicorn
 
 from tenfold.apps.inspector.application import Inspector
-from tenfold.apps.inspector.visits import SessionKeeper
 from tenfold.apps.listening import bind_port, get_url
-from tenfold.store.base import Store
 
 GRACE_SECONDS = 2
 """How long a stopping server lets an open page finish what it loads."""
 
 
-def run_inspector(
-    store: Store, keeper: SessionKeeper, *, namespace: str, host: str, port: int, announce: Callable[[str, str], None]
-) -> None:
+def run_inspector(inspector: Inspector, *, host: str, port: int, announce: Callable[[str, str], None]) -> None:
     """Serves the pages. `announce` is told the address and the token that opens it, "" where a key does.
 
-    Raises `TenfoldError` if the port cannot be taken, and what `Inspector` raises.
+    Raises `TenfoldError` if the port cannot be taken.
     """
-    inspector = Inspector(store, keeper, namespace=namespace, host=host)
     bound = bind_port(host, port)
     announce(get_url(bound), inspector.gate.token if inspector.keyring is None else "")
     config = uvicorn.Config(

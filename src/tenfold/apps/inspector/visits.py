@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from starlette.responses import Response
@@ -43,10 +43,14 @@ class SessionKeeper(Protocol):
 
 
 class OpenSession:
-    """A session that is held open, with what is known of its entries. `lock` is held while a request uses it."""
+    """A session that is held open, with what is known of its entries. `lock` is held while a request uses it.
+
+    `quiet_until` is the size up to which its visitors do not want to hear that it will be compacted.
+    """
 
     def __init__(self, session: Session, row: SessionRow) -> None:
         self.session, self.row, self.lock = session, row, threading.Lock()
+        self.quiet_until = 0
         self._measured: Measured | None = None
         self._timeline: tuple[Measured, Timeline] | None = None
 
@@ -68,8 +72,18 @@ class OpenSession:
 class OpenSessions:
     """The sessions of a store that were looked at last, each held open."""
 
-    def __init__(self, store: Store, keeper: SessionKeeper, keyring: Keyring | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        keeper: SessionKeeper,
+        keyring: Keyring | None,
+        *,
+        gateways: Sequence[str] = (),
+        key: str = "",
+    ) -> None:
+        """`gateways` are the addresses of those that tell of requests, and `key` opens them for the owner."""
         self.store, self.keeper, self.keyring = store, keeper, keyring
+        self.gateways, self.gateway_key = tuple(gateways), key
         self._open: OrderedDict[tuple[str, str, str], OpenSession] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -100,9 +114,10 @@ class Visit:
     """One request for a page: who asks, with which fields, and the session that it names, if it names one."""
 
     def __init__(
-        self, sessions: OpenSessions, access: Access, query: Mapping[str, str], form: Mapping[str, str]
+        self, sessions: OpenSessions, access: Access, query: Mapping[str, str], form: Mapping[str, str], key: str = ""
     ) -> None:
-        self.sessions, self.access, self.query, self.form = sessions, access, query, form
+        """`key` is the one that the visitor has signed in with, "" for the owner."""
+        self.sessions, self.access, self.query, self.form, self._key = sessions, access, query, form, key
 
     @property
     def store(self) -> Store:
@@ -113,6 +128,16 @@ class Visit:
     def namespace(self) -> str:
         """The tenant whose sessions this visitor sees."""
         return self.access.namespace
+
+    @property
+    def gateway_key(self) -> str:
+        """The key by which a gateway is asked for this visitor: the visitor's own, so that it tells no more."""
+        return self.sessions.gateway_key if self.sessions.keyring is None else self._key
+
+    def is_still_let_in(self) -> bool:
+        """Tells whether the visitor's key is still valid."""
+        keyring = self.sessions.keyring
+        return keyring is None or keyring.open(self._key) is not None
 
     def get(self, name: str, default: str = "") -> str:
         """Returns a field of the form, or else of the address."""
