@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import webbrowser
 from typing import Annotated
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import typer
 
@@ -19,6 +20,7 @@ from tenfold.apps.cli.store_access import (
     parse_models,
     purge_jobs,
 )
+from tenfold.apps.gateway.gateway_settings import KEY_VARIABLE, list_gateways
 from tenfold.config.policies import POLICIES
 from tenfold.config.settings import Config, load_settings
 from tenfold.errors import UsageError
@@ -48,7 +50,14 @@ class _Keeper:
         purge_jobs(self._location, namespace, [session])
 
 
-def inspect_store(
+def _check_gateway(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UsageError(f"the gateway {url!r} is no address: write it as http://127.0.0.1:8787")
+    return url.rstrip("/")
+
+
+def inspect_store(  # noqa: PLR0913 - a parameter for each option
     session: Annotated[
         str,
         typer.Argument(metavar="[SESSION]", help="The session to open first: its id, or `last`. Default: the list."),
@@ -59,6 +68,14 @@ def inspect_store(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port, 0 for a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in your browser.")] = True,
+    gateway: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL",
+            help="A gateway whose requests are shown as they pass; give it again for another. Its key is read from "
+            "TENFOLD_GATEWAY_KEY. Default: the address of `tenfold serve` in your settings.",
+        ),
+    ] = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
 ) -> None:
@@ -67,9 +84,11 @@ def inspect_store(
     The address works once and on this machine only. Stop it with Ctrl-C.
     """
     try:
-        from tenfold.apps.inspector.server import run_inspector  # noqa: PLC0415 - an optional extra
+        from tenfold.apps.inspector.application import Inspector  # noqa: PLC0415 - an optional extra
+        from tenfold.apps.inspector.server import run_inspector  # noqa: PLC0415 - the same
     except ImportError as exc:
         raise UsageError(f"the pages need {exc.name}: pip install 'tenfold[inspect]'") from exc
+    config = load_settings()
     with open_cli_store(store) as place:
         first = find_session(place, session, namespace=namespace).info.id if session else ""
         target = f"/session?id={quote(first, safe='')}" if first else "/"
@@ -81,11 +100,12 @@ def inspect_store(
             if browser and token:
                 webbrowser.open(address)
 
-        run_inspector(
+        inspector = Inspector(
             place,
-            _Keeper(load_settings(), find_location(store)),
+            _Keeper(config, find_location(store)),
             namespace=namespace,
             host=host,
-            port=port,
-            announce=announce,
+            gateways=[_check_gateway(url) for url in gateway or list_gateways(config, os.environ)],
+            gateway_key=os.environ.get(KEY_VARIABLE, ""),
         )
+        run_inspector(inspector, host=host, port=port, announce=announce)
