@@ -124,8 +124,8 @@ def note_access(store: Store, namespace: str, action: str, target: str, *, sourc
 def _find_user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # in a container, a user may have a number and no name
-        return f"uid {os.getuid()}"
+    except (ImportError, KeyError, OSError):  # in a container a user may have a number and no name, on Windows neither
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "somebody"
 
 
 def find_given_key(headers: list[tuple[bytes, bytes]], name: str) -> tuple[str, list[tuple[bytes, bytes]]]:

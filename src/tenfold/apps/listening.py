@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import socket
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -36,7 +36,7 @@ def bind_port(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol, for only then asyncio sends each piece at once (TCP_NODELAY) and not after the one before.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    bound.setsockopt(socket.SOL_SOCKET, find_port_option(), 1)
     try:
         bound.bind((host, port))
         bound.listen(BACKLOG)
@@ -46,6 +46,14 @@ def bind_port(host: str, port: int) -> socket.socket:
             f"{host}:{port} cannot be used ({exc.strerror}): give another --port, 0 for a free one"
         ) from exc
     return bound
+
+
+def find_port_option(names: Mapping[str, Any] = vars(socket)) -> int:
+    """Finds the option of a socket with which a port can be taken again at once after a server has ended.
+
+    Windows needs none, and lets two programs share a port with it: there it is the option by which nobody else may.
+    """
+    return int(names.get("SO_EXCLUSIVEADDRUSE", names["SO_REUSEADDR"]))
 
 
 def get_url(bound: socket.socket) -> str:

@@ -333,7 +333,7 @@ def get_preset_settings(make: PolicyFactory) -> dict[str, type]:
 def _read_table(path: Path) -> tuple[dict[str, TomlValue], str]:
     """Reads the table `[tenfold]`. Returns also the name of the table that says which model writes."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text("utf-8-sig"))  # editors of Windows begin a file with a mark
     except OSError as exc:
         raise BadInput(
             f"the settings file {path} cannot be read ({exc.strerror}): name another with {CONFIG_VARIABLE}"

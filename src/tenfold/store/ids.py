@@ -7,6 +7,7 @@ import itertools
 import os
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 
 
 class IdGenerator:
@@ -63,6 +64,14 @@ IDS = IdGenerator()
 """The only generator of the process. The ids of two generators might not sort in the order they were made."""
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def get_current_time() -> int:
     """Returns the current time in microseconds UTC."""
     return time.time_ns() // 1_000
+
+
+def convert_time(moment: int) -> datetime:
+    """Converts microseconds UTC, also those before 1970, which `datetime.fromtimestamp` refuses on Windows."""
+    return _EPOCH + timedelta(microseconds=moment)

@@ -8,6 +8,7 @@ regular expression can run forever, and a process can be killed while a thread c
 from __future__ import annotations
 
 import json
+import ntpath
 import os
 import re
 import secrets
@@ -32,6 +33,9 @@ _FOLDER_FLAGS: int = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NOFOLLOW
 _FILE_FLAGS: int = os.O_RDONLY | _NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NEW_FILE_FLAGS: int = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | getattr(os, "O_BINARY", 0)
 _HAS_DIR_FD = {os.open, os.stat, os.mkdir, os.rename, os.unlink} <= os.supports_dir_fd and os.scandir in os.supports_fd
+
+_DEVICE = re.compile(r"(?:CON|PRN|AUX|NUL|CONIN\$|CONOUT\$|(?:COM|LPT)[0-9\xb9\xb2\xb3]) *(?:\..*)?", re.IGNORECASE)
+"""Names that Windows takes for devices in every folder, with any ending."""
 
 PathParts = tuple[str, ...]
 """A resolved path as its names below the root. () is the root itself."""
@@ -105,7 +109,9 @@ class FileTree:
     Nothing outside `root` can be reached. Methods raise `Refusal` or `OSError`.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, has_dir_fd: bool = _HAS_DIR_FD, windows: bool = os.name == "nt") -> None:
+        """Without `has_dir_fd` files are opened by whole paths. `windows` adds that system's rules for names."""
+        self._has_dir_fd, self._is_windows = has_dir_fd, windows
         self.root = os.path.realpath(root)
         if not Path(self.root).is_dir():
             raise NotADirectoryError(f"{root} is not a folder")
@@ -114,6 +120,8 @@ class FileTree:
         """Returns the names below the root that a path, relative or absolute, leads to once its links are resolved."""
         if not path or "\0" in path:
             raise Refusal("a path has at least one character and no NUL")
+        if self._is_windows:
+            _check_windows_names(path)
         full = Path(os.path.realpath(Path(self.root, path)))
         if not full.is_relative_to(self.root):
             raise Refusal("leads outside the working folder, and files there are out of reach; give a path inside it")
@@ -122,7 +130,7 @@ class FileTree:
     @contextmanager
     def open_folder(self, parts: PathParts, *, create: bool = False) -> Iterator[Folder]:
         """Opens a folder name by name, so that a link put in the way after `locate` is an error and not a way out."""
-        if not _HAS_DIR_FD:
+        if not self._has_dir_fd:
             base = Path(self.root, *parts)
             if create:
                 base.mkdir(parents=True, exist_ok=True)
@@ -219,7 +227,7 @@ class FileTree:
                 below = self.list_entries(at)
             except NotADirectoryError:
                 yield at
-            except OSError:  # a folder that may not be entered, or is gone by now
+            except (OSError, Refusal):  # a folder that may not be entered, is gone by now, or leads out by a junction
                 if at == parts:
                     raise
             else:
@@ -254,6 +262,13 @@ class FileTree:
                 yield shown
         skip_note = f"; {skipped} files left out: not text, larger than {MAX_FILE_BYTES:,} bytes, or not readable"
         yield f"[{matches} matching lines{skip_note if skipped else ''}]"
+
+
+def _check_windows_names(path: str) -> None:
+    """Refuses names that Windows takes for something else than a file of that name: that would be read or written."""
+    for name in re.split(r"[/\\]", ntpath.splitdrive(path)[1]):
+        if _DEVICE.fullmatch(name) or ":" in name or (name.endswith((".", " ")) and name.strip(".")):
+            raise Refusal(f"{escape_invisible(name)!r} is no file name on Windows; choose another")
 
 
 def _excerpt_line(line: str, start: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -15,7 +14,7 @@ from tenfold.apps.keyring import note_access
 from tenfold.errors import NotFoundError
 from tenfold.store.access import AccessKey, create_key, find_broken_record
 from tenfold.store.base import Store
-from tenfold.store.ids import get_current_time
+from tenfold.store.ids import convert_time, get_current_time
 from tenfold.store.retention import parse_age, parse_size
 
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY", help="A key: its name, or its id from `tenfold keys list`.")]
@@ -183,4 +182,4 @@ def _get_state(key: AccessKey, now: int) -> str:
 
 
 def _format_time(time: int) -> str:
-    return datetime.fromtimestamp(time / 1e6, UTC).strftime("%Y-%m-%d %H:%M") if time else ""
+    return convert_time(time).strftime("%Y-%m-%d %H:%M") if time else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +12,7 @@ from tenfold.apps.cli.compact_command import CompactArguments, CompactRun, Fresh
 from tenfold.apps.cli.compact_report import count_files, render_share
 from tenfold.apps.cli.console import format_id, is_terminal, print_json, print_note, print_table, render_age, show
 from tenfold.apps.cli.pager import open_pager
-from tenfold.apps.cli.process import ExitCode
+from tenfold.apps.cli.process import ExitCode, join_command
 from tenfold.apps.cli.source_files import (
     FormatOption,
     SourceReader,
@@ -279,4 +278,4 @@ def _report(found: FoundSession, *, json: bool, said: str, **fields: object) -> 
         print_json(record | {"folder": found.folder} | fields)
         return
     show(to_one_line(said, 400))
-    show(to_one_line(" && ".join(shlex.join(each) for each in (folder, found.command) if each), 400))
+    show(to_one_line(" && ".join(join_command(each) for each in (folder, found.command) if each), 400))

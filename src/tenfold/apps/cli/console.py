@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from tenfold.apps.cli.process import is_closed_pipe
 from tenfold.core.text.terminal_safe import escape_json, strip_controls, to_one_line
 from tenfold.errors import UsageError
 from tenfold.store.ids import shorten_id
@@ -214,10 +215,16 @@ def build_progress(*, enabled: bool = True) -> Progress:
 
 
 def emit(data: bytes) -> None:
-    """Writes bytes to standard output unchanged, after the text that was printed before."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    """Writes bytes to standard output unchanged, after the text that was printed before.
+
+    Raises `BrokenPipeError` if nobody reads them, on every system.
+    """
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except OSError as exc:
+        raise (BrokenPipeError() if is_closed_pipe(exc) else exc) from None
 
 
 def print_json(record: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tenfold.apps.cli.console import print_json, print_note, show, show_command
-from tenfold.apps.cli.process import ExitCode
+from tenfold.apps.cli.process import ExitCode, join_command
 from tenfold.apps.cli.source_files import parse_path
 from tenfold.apps.cli.store_access import JsonOption, StoreOption, find_location
 from tenfold.apps.keyring import note_access
@@ -108,10 +107,10 @@ def create_backup(
     location = find_location(store)
     if is_database(location):
         show("a database is backed up by PostgreSQL's own program (the password comes from ~/.pgpass or PGPASSWORD):")
-        dump = shlex.join(["--format=custom", "--schema=tenfold", f"--file={file}", describe_location(location)])
+        dump = join_command(["--format=custom", "--schema=tenfold", f"--file={file}", describe_location(location)])
         show_command(f"PGOPTIONS='-c tenfold.namespace=all' pg_dump --enable-row-security {dump}")
         show("and restored into an empty database, where btree_gin is there already:")
-        show_command(f"pg_restore --dbname=... {shlex.quote(str(file))}")
+        show_command(f"pg_restore --dbname=... {join_command([str(file)])}")
         return
     if location == MEMORY_LOCATION or not Path(location).exists():
         raise UsageError(f"there is no store {location}: name one with --store")

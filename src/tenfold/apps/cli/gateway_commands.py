@@ -368,6 +368,11 @@ class _PrivateLog(RotatingFileHandler):
                 each.chmod(PRIVATE_MODE)
         return super()._open()
 
+    def rotate(self, source: str, dest: str) -> None:
+        """Starts a new file. One that another program has open, which Windows does not move, goes on growing."""
+        with suppress(PermissionError):
+            super().rotate(source, dest)
+
 
 @contextmanager
 def _write_log(path: Path) -> Iterator[None]:

@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -31,6 +30,7 @@ from tenfold.config.settings import load_settings
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.errors import UsageError
 from tenfold.store.base import MEMORY_LOCATION
+from tenfold.store.ids import convert_time
 from tenfold.store.location import describe_location, is_database
 from tenfold.store.lookup import LAST
 
@@ -114,7 +114,7 @@ def list_jobs(
 
 
 def _format_time(time: int) -> str:
-    return datetime.fromtimestamp(time / 1e6, UTC).strftime("%m-%d %H:%M:%S") if time else ""
+    return convert_time(time).strftime("%m-%d %H:%M:%S") if time else ""
 
 
 def _describe_end(row: JobRow) -> str:

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from tenfold import __version__
-from tenfold.apps.cli.process import COMPLETE_VARIABLE, ExitCode, relax_stream_errors
+from tenfold.apps.cli.process import COMPLETE_VARIABLE, ExitCode, is_closed_pipe, relax_stream_errors
 from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 
 
@@ -173,7 +173,9 @@ def main() -> None:
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as exc:
+        if not is_closed_pipe(exc):
+            raise
         _ignore_closed_pipe()
     sys.exit(code)
 
@@ -189,13 +191,15 @@ def run(arguments: list[str]) -> int:
         return _print_error(str(exc), ExitCode.USAGE)
     except BadInput as exc:
         return _print_error(str(exc), ExitCode.BAD_INPUT)
-    except (BrokenPipeError, SystemExit) as exc:  # typer turns a pipe closed by its reader into an exit
-        if COMPLETE_VARIABLE in os.environ and isinstance(exc, SystemExit):  # fish reads from it whether to offer files
+    except SystemExit as exc:  # typer turns a pipe closed by its reader into an exit
+        if COMPLETE_VARIABLE in os.environ:  # fish reads from it whether to offer files
             return exc.code if isinstance(exc.code, int) else ExitCode.OK
         return _ignore_closed_pipe()
     except TenfoldError as exc:
         return _print_error(str(exc), ExitCode.FAILED)
     except OSError as exc:
+        if is_closed_pipe(exc):
+            return _ignore_closed_pipe()
         return _print_error(_explain_os_error(exc), ExitCode.FAILED)
     except _ArgumentError as exc:
         return _report_misuse(exc, arguments)

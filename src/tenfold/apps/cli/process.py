@@ -5,12 +5,16 @@ It is apart from the console, which draws with rich: `tenfold --version` needs o
 
 from __future__ import annotations
 
+import errno
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from enum import IntEnum
 from io import TextIOWrapper
 from pathlib import Path
+from subprocess import list2cmdline
 
 COMPLETE_VARIABLE = "_TENFOLD_COMPLETE"
 """The variable by which a shell asks for what completes a line."""
@@ -52,3 +56,14 @@ def _is_locale_plain() -> bool:
         return False
     named = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
     return named in ("C", "POSIX")
+
+
+def is_closed_pipe(error: OSError, *, windows: bool = os.name == "nt") -> bool:
+    """Tells whether nobody reads our output any more. Windows calls that an invalid argument, of no file."""
+    is_unnamed = windows and error.errno == errno.EINVAL and error.filename is None
+    return is_unnamed or isinstance(error, BrokenPipeError)
+
+
+def join_command(words: Sequence[str], *, windows: bool = os.name == "nt") -> str:
+    """Joins a command as it is typed in a shell of POSIX, or in those of Windows, which quote by `"` alone."""
+    return list2cmdline(words) if windows else shlex.join(words)

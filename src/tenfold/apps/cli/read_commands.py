@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
@@ -46,7 +45,7 @@ from tenfold.recall.expand import ExpandedMessage, expand, is_entry_number
 from tenfold.recall.search import locate_words, search_store
 from tenfold.recall.tools import describe_hit, render_expanded
 from tenfold.store.base import HIT_LIMIT, Hit, SessionRow
-from tenfold.store.ids import get_current_time
+from tenfold.store.ids import convert_time, get_current_time
 from tenfold.store.location import describe_location
 from tenfold.store.lookup import LAST
 
@@ -60,7 +59,7 @@ def _format_time(row: SessionRow, now: int) -> str:
         return ""
     if is_terminal():
         return render_age(now - row.last_time)
-    return datetime.fromtimestamp(row.last_time / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
+    return convert_time(row.last_time).strftime("%Y-%m-%d %H:%M")
 
 
 def sessions(*, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False) -> None:

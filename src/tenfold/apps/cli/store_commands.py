@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -27,6 +26,7 @@ from tenfold.errors import StoreError, UsageError
 from tenfold.formats.output_file import draft_output
 from tenfold.session.expiry import delete_sessions, find_expired
 from tenfold.store.base import MEMORY_LOCATION, Store
+from tenfold.store.ids import convert_time
 from tenfold.store.location import describe_location, is_database
 from tenfold.store.retention import ExpiredSession, RetentionRule, parse_age, parse_size
 from tenfold.store.salvage import salvage_file
@@ -94,7 +94,7 @@ def _show_expired(expired: list[ExpiredSession], *, dry_run: bool) -> None:
     rows = [
         (
             format_id(each.row.info.id),
-            "" if each.last_use is None else datetime.fromtimestamp(each.last_use / 1e6, UTC).strftime("%Y-%m-%d"),
+            "" if each.last_use is None else convert_time(each.last_use).strftime("%Y-%m-%d"),
             f"{each.size:,}",
             each.reason,
             to_one_line(each.row.info.title, 60),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from tenfold.errors import BadInput
 from tenfold.formats.base import ExportItem
 from tenfold.formats.json_lines import LineFile
 from tenfold.formats.output_pieces import OutputPiece, build_pieces
+from tenfold.store.ids import convert_time
 
 COMPACTED_NOTE = "The conversation was compacted. What is kept of it follows."
 """What stands in a client's own compaction, where it demands one with words. The view itself comes behind it."""
@@ -39,7 +39,7 @@ class ViewCopy(Struct, frozen=True):
     @property
     def iso_time(self) -> str:
         """The time as the clients write it: `2026-11-26T19:20:14.581Z`."""
-        when = datetime.fromtimestamp(self.time / 1_000_000, UTC)
+        when = convert_time(self.time)
         return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def build_pieces(self, format: str) -> list[OutputPiece]:

@@ -28,7 +28,7 @@ from tenfold.apps.clients.wrapped_clients import (
 )
 from tenfold.apps.gateway.gateway_routes import GatewayRoutes
 from tenfold.apps.gateway.gateway_settings import KEY_VARIABLE
-from tenfold.errors import BadInput
+from tenfold.errors import BadInput, UsageError
 
 _COMMENT = re.compile(r'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))|//[^\n]*|/\*.*?(?:\*/|\Z)|,(?=\s*[}\]])', re.DOTALL)
 """A text of JSON, or what its relatives have besides: comments, and a comma before an end."""
@@ -302,7 +302,13 @@ def _link_folder(own: Path, place: Path, without: str) -> None:
     """Fills a folder with links to what is in the client's own."""
     for entry in sorted(own.iterdir()) if own.is_dir() else ():
         if entry.name != without:
-            (place / entry.name).symlink_to(entry, target_is_directory=entry.is_dir())
+            try:
+                (place / entry.name).symlink_to(entry, target_is_directory=entry.is_dir())
+            except OSError as exc:
+                raise UsageError(
+                    f"{own} cannot be lent to this run by links ({exc.strerror}): on Windows, turn on the developer "
+                    "mode (Settings, For developers), or start `tenfold serve` and give the agent its address yourself"
+                ) from exc
 
 
 def _restore_files(place: Path, own: Path, without: str) -> None:

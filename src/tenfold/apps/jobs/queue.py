@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from typing import Any, Self, TypeVar
@@ -17,7 +16,7 @@ from tenfold.apps.jobs.job import CompactJob, CopyJob, ExportJob, Job, JobRow, J
 from tenfold.core.text.redaction import redact
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.session.concurrency import start_thread
-from tenfold.store.ids import IDS
+from tenfold.store.ids import IDS, convert_time
 from tenfold.store.location import describe_location, has_password
 
 T = TypeVar("T")
@@ -219,7 +218,7 @@ class JobQueue:
     def delete_ended(self, before: int) -> int:
         """Deletes what is known of jobs that ended before a time in microseconds UTC. Returns how many."""
         statuses = [status for state in _ENDED for status in _STATUSES[state]]
-        until = datetime.fromtimestamp(before / 1e6, UTC).isoformat()
+        until = convert_time(before).isoformat()
         count = 0
         while old := self._list(status=statuses, completed_before=until, load_output=False, limit=_PAGE):
             ids = [status.workflow_id for status in old]

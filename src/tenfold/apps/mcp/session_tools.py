@@ -5,8 +5,6 @@ No method takes a path or a tenant. Both are fixed when the server starts, so th
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from tenfold.config.settings import Config, load_settings
 from tenfold.core.meter.counters import choose_counter
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
@@ -15,6 +13,7 @@ from tenfold.recall.expand import find_entry_id
 from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
+from tenfold.store.ids import convert_time
 from tenfold.store.lookup import LAST, find_session, list_heads
 
 ANSWER_CAP = 4_000
@@ -152,7 +151,7 @@ class SessionTools:
         parts = (
             row.info.format,
             row.info.model,
-            datetime.fromtimestamp(time / 1e6, UTC).strftime("%Y-%m-%d %H:%M UTC") if time is not None else "",
+            convert_time(time).strftime("%Y-%m-%d %H:%M UTC") if time is not None else "",
             f"{row.entry_count:,} entries",
             f"{row.block_count:,} compactions",
             to_one_line(row.info.title, _TITLE_CHARS),

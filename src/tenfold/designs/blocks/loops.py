@@ -7,7 +7,6 @@ session's view, which is also what is measured and sent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,6 +45,7 @@ from tenfold.designs.blocks.turns import (
 )
 from tenfold.errors import NotFoundError, UsageError, suggest_nearest
 from tenfold.session import Session
+from tenfold.store.ids import convert_time
 
 # -- records -----------------------------------------------------------------------------------------------------------
 
@@ -137,7 +137,7 @@ def _build_block(
         keep_first=TurnRange(0, low - 1) if low else None,
         keep_compacted=build_section(low, high) if low <= high else None,
         keep_recent=build_section(high + 1, count - 1) if high < count - 1 else None,
-        created_at=datetime.fromtimestamp(block.time / 1_000_000, UTC),
+        created_at=convert_time(block.time),
     )
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import sha256
 
 import msgspec
@@ -56,7 +55,7 @@ from tenfold.session.branches import (
     summarize_branch,
 )
 from tenfold.session.drive import Answerer, run_engine
-from tenfold.store.ids import IDS, get_current_time
+from tenfold.store.ids import IDS, convert_time, get_current_time
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,7 @@ def get_compaction_entry(session: Session, block: str, *, tokens_before: int | N
     compaction = CompactionEntry(
         entry.id,
         entry.parent,
-        datetime.fromtimestamp(entry.time / 1e6, UTC).isoformat(),
+        convert_time(entry.time).isoformat(),
         strip_summary_marks(says[-1], tail(session.policy.counter).summary) if says else "",
         kept,
         session.compactor.get_provider_tokens(entry)[0] if tokens_before is None else tokens_before,

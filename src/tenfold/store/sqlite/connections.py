@@ -16,7 +16,7 @@ import time
 import weakref
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from tenfold.errors import LockedStore, StoreError, TenfoldError, UnwritableStore
 from tenfold.store.base import MEMORY_LOCATION
@@ -98,6 +98,7 @@ class ConnectionPool:
         self._locked_until = 0.0
         self._closed = False
         self._begin_process()
+        check_place(Path(path).absolute())
         _create_file(path)
         try:
             with self.read() as db:
@@ -289,6 +290,15 @@ def read_file_version(path: str) -> int:
         return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
+def check_place(path: PurePath) -> None:
+    """Raises `UnwritableStore` for a network share of Windows: an address of SQLite cannot name one."""
+    if path.drive.startswith("\\\\"):
+        raise UnwritableStore(
+            f"{path} is on a network share, where SQLite cannot keep its write-ahead log: name a file on a disk of "
+            "this machine, or a database: postgresql://USER@HOST/DATABASE"
+        )
+
+
 def _open_read_only(path: str, busy_seconds: float = 0.0) -> SqliteConnection:
     address = Path(path).absolute().as_uri() + "?mode=ro"
     try:
@@ -305,6 +315,7 @@ def _open(address: str, busy_seconds: float) -> SqliteConnection:
     db = _connect(address, timeout=busy_seconds)
     try:
         db.execute("PRAGMA synchronous=NORMAL")
+        db.execute("PRAGMA checkpoint_fullfsync=ON")  # without it macOS may keep a checkpoint in the drive's own memory
         db.execute("PRAGMA secure_delete=ON")
         db.execute(f"PRAGMA cache_size={_CACHE_SIZE}")
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
