@@ -22,8 +22,8 @@ PAGES = sorted([ROOT / "README.md", ROOT / "site" / "index.md", *(ROOT / "docs")
 EMBEDDED = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 MOST_BYTES = 150_000
 AGAIN = "run `python -m scripts.record_terminal` and commit what it writes"
-TOTALS = re.compile(r"[0-9,]+ of [0-9,]+ tokens saved")
-"""What the gateway counts while it waits: a few tokens more or less each time."""
+TOTALS = re.compile(r"[0-9,]+ of [0-9,]+ tokens saved|no price is known for \d+ requests")
+"""What the gateway counts while it waits: a few more or less each time."""
 
 
 @pytest.mark.costly(3)
@@ -70,7 +70,7 @@ def test_every_recording_and_picture_is_on_a_page() -> None:
 def test_each_picture_exists_and_says_what_it_shows(page: Path) -> None:
     for words, target in list_pictures(page):
         assert (page.parent / target).is_file(), target
-        assert len(words.split()) >= 4, f"{target} needs words for those who cannot see it: {words!r}"
+        assert len(words.split()) >= 3, f"{target} needs words for those who cannot see it: {words!r}"
 
 
 def list_pictures(page: Path) -> list[tuple[str, str]]:
