@@ -67,7 +67,7 @@ async def draw_pictures(folder: Path) -> None:
         shutil.copytree(PROJECT, project)
         wanted = AgentOptions(project, model="demonstration", window=WINDOW)
         chat = Chat(
-            lambda ui: open_agent(
+            lambda ui, _: open_agent(
                 SqliteStore(":memory:"), wanted, ui.approve, extensions=(ui.extension,), report=ui.report
             )
         )

@@ -40,7 +40,7 @@ def ask_about(folder: Path, tool: str, arguments: dict[str, Any], scenario: Scen
         else:
             yield "It is over."
 
-    def open_agent(ui: Chat) -> Agent:
+    def open_agent(ui: Chat, _: str) -> Agent:
         return Agent(
             FunctionModel(stream_function=call_once, model_name="scripted"),
             session=create_session(SqliteStore(":memory:")),
@@ -99,7 +99,7 @@ class Opened:
 
 
 def make_command(text: str) -> Action:
-    return Action("command", "run something", (Section("", text),))
+    return Action("command", "run something", (Section("", text),), "run_command", text, "/home/shop")
 
 
 def read_rows(chat: Chat) -> list[str]:

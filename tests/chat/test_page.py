@@ -21,8 +21,8 @@ def test_the_table_of_commands_is_what_there_is() -> None:
 
 def test_the_keys_of_the_help_are_on_the_page() -> None:
     text = PAGE.read_text("utf-8")
-    named = re.findall(r"Enter|Escape|Page\w+|Ctrl\+\w", KEY_HELP[0])
-    assert len(named) == 6
+    named = re.findall(r"Enter|Escape|Tab|Up|Down|Page\w+|Ctrl\+\w", " ".join(KEY_HELP))
+    assert len(named) == 11
     assert [key for key in named if key not in text] == []
 
 

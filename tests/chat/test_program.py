@@ -25,7 +25,7 @@ from tenfold.apps.agent.coding_tools import Action, ApprovalKind, Section
 from tenfold.apps.chat import screens
 from tenfold.apps.chat.app import Chat, describe_failure
 from tenfold.apps.chat.screens import FullText, QuestionScreen
-from tenfold.apps.chat.transcript import MAX_ITEMS, RunDisplay, TranscriptItem
+from tenfold.apps.chat.transcript import MAX_ITEMS, AnswerItem, RunDisplay
 from tenfold.core.record.message import get_text
 from tenfold.session import Session
 from tenfold.store.sqlite.store import SqliteStore
@@ -65,7 +65,7 @@ def make_chat(answering: Answering, session: Session | None = None) -> Chat:
     """The program over a model that answers so."""
     made = session or create_session(SqliteStore(":memory:"))
 
-    def open_agent(ui: Chat) -> Agent:
+    def open_agent(ui: Chat, _: str) -> Agent:
         model = FunctionModel(stream_function=answering, model_name="scripted")
         return Agent(model, session=made, window=20_000, extensions=(ui.extension,))
 
@@ -98,7 +98,8 @@ async def wait_until(pilot: Pilot[None], seen: Callable[[], object], what: str) 
 
 def get_lines(chat: Chat) -> list[str]:
     """What stands in the transcript."""
-    return [str(said.render()) for said in chat.transcript.query(TranscriptItem)]
+    items = chat.transcript.children
+    return [item.source if isinstance(item, AnswerItem) else str(item.render()) for item in items]
 
 
 def get_status(chat: Chat) -> str:
@@ -106,7 +107,9 @@ def get_status(chat: Chat) -> str:
 
 
 def make_action(kind: ApprovalKind, text: str) -> Action:
-    return Action(kind, f"{'run' if kind == 'command' else kind} {text}", (Section("", text),))
+    tool = "run_command" if kind == "command" else "write_file"
+    line = f"{'run' if kind == 'command' else kind} {text}"
+    return Action(kind, line, (Section("", text),), tool, text, "/home/shop")
 
 
 async def send_text(chat: Chat, pilot: Pilot[None], text: str) -> None:
@@ -224,7 +227,7 @@ def test_a_question_takes_no_key_before_the_pause_is_over() -> None:
         await wait_until(pilot, lambda: read_question(chat), "the question is up")
         text = chat.screen.query_one(FullText)
         shown = "rm -r [bold]build[/bold] <ESC>[8m"
-        await wait_until(pilot, lambda: text.render_line(0).text.strip() == shown, "all of the command is shown")
+        await wait_until(pilot, lambda: text.render_line(2).text.strip() == shown, "all of the command is shown")
         await pilot.press("y", "n", "escape")
         assert read_question(chat) == ["Look", screens.HIDDEN_NOTICE, ""]
         assert answers == []
@@ -330,8 +333,8 @@ def test_a_call_that_did_not_succeed_is_drawn_as_failed(
     async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
         del pilot
         display = RunDisplay(chat.transcript)
-        display.show_event(FunctionToolCallEvent(ToolCallPart("look", {"path": "a"}, tool_call_id="c1")))
-        display.show_event(FunctionToolResultEvent(ToolReturnPart("look", "text", "c1", outcome=outcome)))
+        await display.show_event(FunctionToolCallEvent(ToolCallPart("look", {"path": "a"}, tool_call_id="c1")))
+        await display.show_event(FunctionToolResultEvent(ToolReturnPart("look", "text", "c1", outcome=outcome)))
         failed = "" if outcome == "success" else "failed: "
         assert get_lines(chat)[-1] == f"* look path=a → {failed}text"
 

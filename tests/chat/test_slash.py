@@ -65,8 +65,7 @@ def test_a_compaction_is_previewed_made_looked_behind_and_undone(agent: Agent) -
 
     behind = run_line(agent, "/expand").text
     assert behind == run_line(agent, f"/expand {block[1]}").text
-    assert re.search(r"\((\d+) messages behind " + block[1], behind)
-    assert len(behind) < 21_000
+    assert re.fullmatch(r"\d+ messages behind " + block[1], run_line(agent, "/expand").page_title)
     assert "nothing: " in run_line(agent, "/compact").text
 
     undone = run_line(agent, "/undo").text
@@ -178,7 +177,7 @@ def test_what_is_a_command_and_what_is_said_to_the_model() -> None:
         found = parse_command(line)
         assert found is not None
         assert (found[0].name, found[1]) == (name, argument)
-    with pytest.raises(UsageError, match=r"called /compat: did you mean 'compact'\? There are: compact, "):
+    with pytest.raises(UsageError, match=r"called /compat: did you mean 'compact'\? There are: allowed, compact, "):
         parse_command("/compat now")
 
 
@@ -193,7 +192,7 @@ def test_the_help_names_every_command_on_lines_that_fit_a_small_terminal(store: 
 def test_what_waits_for_an_idle_agent() -> None:
     waiting = {c.name for c in COMMANDS if c.should_wait("")}
     assert waiting == {"compact", "undo"}
-    assert {c.name for c in COMMANDS if c.should_wait("an-id")} == {"compact", "undo", "tree"}
+    assert {c.name for c in COMMANDS if c.should_wait("an-id")} == {"compact", "undo", "tree", "resume"}
 
 
 def test_a_tree_of_a_long_session_is_rows_and_nothing_recursive() -> None:

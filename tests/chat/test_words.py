@@ -10,14 +10,8 @@ from msgspec.structs import replace
 
 from tenfold.apps.agent import Agent
 from tenfold.apps.agent.demonstration import build_demonstration
-from tenfold.apps.chat.transcript import (
-    HISTORY_ENTRIES,
-    build_event_line,
-    build_history,
-    format_tokens,
-    render_call,
-    render_result,
-)
+from tenfold.apps.agent.run_lines import format_tokens, render_call, render_result
+from tenfold.apps.chat.transcript import HISTORY_ENTRIES, build_event_line, build_history
 from tenfold.apps.chat.widgets import PLAIN_STYLES, STYLES, ContextFill, measure_fill, render_status
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
@@ -73,7 +67,9 @@ def test_a_compaction_stands_in_the_stream_and_what_came_to_nothing_says_why() -
     over = build_event_line(RequestOverflow("s", "gpt-4o", Counted(130_000), 0))
     assert over is not None
     assert "gpt-4o refused a request of 130k tokens" in over.text
-    assert build_event_line(CompactionStart("s", "tenfold", Tokens(1), Tokens(1), "", 0)) is None
+    begun = build_event_line(CompactionStart("s", "tenfold", Tokens(85_000), Tokens(40_000), "", 0))
+    assert begun is not None
+    assert begun.text == "the context of 85k tokens is being compacted, down to 40k; Escape aborts it"
     assert build_event_line(BranchSwitch("s", None, None, "", 0)) is None
 
 

@@ -98,7 +98,7 @@ def filter_lines(lines: list[Line], event: str) -> list[Line]:
 
 
 def run_task(tenfold: Cli, folder: Path, words: str, *options: str) -> Ran:
-    return tenfold("run", "--task", words, "--folder", folder, *options)
+    return tenfold("run", "--json", "--task", words, "--folder", folder, *options)
 
 
 def build_model_options(loopback: Loopback, model: str = OPENAI) -> tuple[str, ...]:
@@ -115,7 +115,17 @@ def serve_call(tool: str, **given: str) -> Served:
 def test_without_any_key_or_setting_it_runs_the_demonstration(tmp_path: Path, folder: Path) -> None:
     env = {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **get_windows_environment()}
     store = str(tmp_path / "s.db")
-    program = [sys.executable, "-m", "tenfold", "run", "--task", "What is the price of item 7?", "--store", store]
+    program = [
+        sys.executable,
+        "-m",
+        "tenfold",
+        "run",
+        "--json",
+        "--task",
+        "What is the price of item 7?",
+        "--store",
+        store,
+    ]
     ran = subprocess.run(program, env=env, cwd=folder, capture_output=True, text=True, check=False, timeout=500)
     assert ran.returncode == 0, ran.stderr
     lines = check_lines([json.loads(line) for line in ran.stdout.splitlines()])
@@ -154,7 +164,7 @@ def test_a_small_window_is_compacted_and_told_with_its_numbers(tenfold: Cli, fol
 
 def test_the_task_may_come_on_standard_input(tenfold: Cli, folder: Path) -> None:
     del tenfold  # its store is the one of the environment
-    program = [sys.executable, "-m", "tenfold", "run", "--task", "-", *DEMONSTRATION]
+    program = [sys.executable, "-m", "tenfold", "run", "--json", "--task", "-", *DEMONSTRATION]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     ran = subprocess.run(program, env=env, cwd=folder, input=b"write a.txt x", capture_output=True, check=False)
     assert ran.returncode == 0
@@ -309,7 +319,7 @@ def test_an_empty_task_needs_a_session(tenfold: Cli, folder: Path) -> None:
 
 def test_a_pipe_that_is_closed_early_ends_it_quietly(tenfold: Cli, folder: Path) -> None:
     del tenfold
-    program = [sys.executable, "-m", "tenfold", "run", "--task", "Which price is too low?", *DEMONSTRATION]
+    program = [sys.executable, "-m", "tenfold", "run", "--json", "--task", "Which price is too low?", *DEMONSTRATION]
     env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     with subprocess.Popen(program, env=env, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ran:
         assert ran.stdout is not None
@@ -329,7 +339,7 @@ class Child:
     """`tenfold run` as a process of its own."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
-        program = [sys.executable, "-m", "tenfold", "run", "--folder", str(folder), *arguments]
+        program = [sys.executable, "-m", "tenfold", "run", "--json", "--folder", str(folder), *arguments]
         env = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         self.process = subprocess.Popen(program, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 

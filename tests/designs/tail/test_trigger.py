@@ -8,7 +8,8 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from tenfold.apps.chat.transcript import build_compaction_mark, build_history, format_tokens
+from tenfold.apps.agent.run_lines import format_tokens
+from tenfold.apps.chat.transcript import build_compaction_mark, build_history
 from tenfold.config.extensions import Extension
 from tenfold.config.policies import get_preset
 from tenfold.core.record.entry import MessageEntry, Usage

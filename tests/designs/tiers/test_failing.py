@@ -289,7 +289,7 @@ def test_the_chat_shows_a_line() -> None:
     with Loopback(WRONG_KEY) as loopback:
         writer = ProviderModel(WRITER, base_url=get_base_url(WRITER, loopback))
 
-        def open_agent(ui: Chat) -> Agent:
+        def open_agent(ui: Chat, _: str) -> Agent:
             session = open_tiers(history, Answerer(model=writer))
             model = FunctionModel(stream_function=fail_stream, model_name="scripted")
             return Agent(model, session=session, window=WINDOW, extensions=(ui.extension,))

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import difflib
 import json
+import ntpath
 import os
 import re
 import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
@@ -40,6 +42,10 @@ MAX_RETRIES = 5
 """Calls with malformed arguments that a tool answers in a row before pydantic-ai ends the run (its default is 1)."""
 MAX_CONTEXT = 200
 """Characters of a line on either side of an edit that are shown with it. Beyond that, its line is not shown whole."""
+CONTEXT_LINES = 3
+"""Unchanged lines that are shown around each change of a file that is written anew."""
+MAX_COMPARED_LINES = 2_000
+"""Lines that are compared one by one, in the worst case in quadratic time. A longer change is shown as old and new."""
 _OUTPUT_GRACE = 1.0
 """Seconds to wait for a command's output to be closed after its end. Its last output arrives at once."""
 _KILL_GRACE = 5.0
@@ -52,10 +58,10 @@ class Section(NamedTuple):
     """A part of an action's text, exactly as it is.
 
     `sign` tells how it is meant, as in a diff: "+" lines that will be there, "-" lines that will be gone, " " lines
-    that stay; "" is a command.
+    that stay, "@" how many more stay that are not shown; "" is a command.
     """
 
-    sign: Literal["", " ", "-", "+"]
+    sign: Literal["", " ", "-", "+", "@"]
     text: str
 
 
@@ -64,12 +70,16 @@ class Action(Struct, frozen=True):
 
     `line` says it in one line, for a list or a log: hidden characters in it are named, and the secrets of a command are
     redacted. `sections` are the whole text that will run or be written. They are not made safe for a terminal;
-    `tenfold.core.text.hidden` does that.
+    `tenfold.core.text.hidden` does that. `tool` is the tool that asks, and `subject` the path in `folder` or the
+    command that runs there, exactly as it is.
     """
 
     kind: ApprovalKind
     line: str
     sections: tuple[Section, ...]
+    tool: str
+    subject: str
+    folder: str
 
 
 Approver = Callable[[Action], Awaitable[bool]]
@@ -186,9 +196,12 @@ class CodingTools:
             expected = self._tree.get_stamp(parts)
             _check_writable(expected)
             data = content.encode()
+            sections = self._diff_write(parts, content) if expected is not None else (Section("+", content),)
         previous = "a new file" if expected is None else f"in place of {expected.size:,}"
         summary = f"{_get_name(parts)}: {len(data):,} bytes, {previous}"
-        await self._ask_approval(Action("write", f"write {summary}", (Section("+", content),)))
+        await self._ask_approval(
+            Action("write", f"write {summary}", sections, "write_file", "/".join(parts), self._tree.root)
+        )
         with _convert_errors(path):
             self._tree.replace(parts, data, expected=expected)
         return f"wrote {summary}"
@@ -211,7 +224,9 @@ class CodingTools:
         line = text.count("\n", 0, start) + 1
         edit = f"{_get_name(parts)}, line {line}: {len(split_lines(old))} lines out, {len(split_lines(new))} in"
         summary = f"edit {edit} ({len(before):,} bytes become {len(data):,})"
-        await self._ask_approval(Action("write", summary, diff_edit(text, start, old, new)))
+        await self._ask_approval(
+            Action("write", summary, diff_edit(text, start, old, new), "edit_file", "/".join(parts), self._tree.root)
+        )
         with _convert_errors(path):
             self._tree.replace(parts, data, expected=expected)
         return f"edited {edit}"
@@ -228,7 +243,9 @@ class CodingTools:
         if not command.strip() or "\0" in command:
             raise ToolFailed("a command needs at least one word and no NUL character; nothing was run")
         line = f"run {escape_hidden(redact(command))}"  # in one line, a secret of several would not be recognised
-        await self._ask_approval(Action("command", line, (Section("", command),)))
+        await self._ask_approval(
+            Action("command", line, (Section("", command),), "run_command", command, self._tree.root)
+        )
         with _convert_errors("run_command"):
             result = await self._run_process(command, max_size=self._max_size)
         if result.has_timed_out:
@@ -240,6 +257,13 @@ class CodingTools:
         return f"[{ending}]\n{result.output}" + (
             f"{_get_separator(result.output)}[{result.note}]" if result.note else ""
         )
+
+    def _diff_write(self, parts: PathParts, content: str) -> tuple[Section, ...]:
+        """Returns what a write changes in a file that exists: all of its new text, if the old one is no text."""
+        try:
+            return diff_texts(self._tree.read_text(parts), content)
+        except Refusal:
+            return (Section("+", content),)
 
     async def _ask_approval(self, action: Action) -> None:
         if not await self._approver(action):
@@ -314,9 +338,18 @@ def _get_name(parts: PathParts) -> str:
     return escape_hidden("/".join(parts))
 
 
+def build_kill_command(pid: int, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Builds the command of Windows that ends a process and its children.
+
+    By its whole path: by its name, Windows looks in the working folder first, and an agent writes there.
+    """
+    program = ntpath.join(environ.get("SYSTEMROOT") or r"C:\Windows", "System32", "taskkill.exe")
+    return [program, "/T", "/F", "/PID", str(pid)]
+
+
 def _kill_group(pid: int) -> None:
     if sys.platform == "win32":
-        subprocess.run(["taskkill", "/T", "/F", "/PID", str(pid)], check=False, capture_output=True)  # noqa: S603, S607
+        subprocess.run(build_kill_command(pid), check=False, capture_output=True)  # noqa: S603 - of the system
     else:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
@@ -381,6 +414,41 @@ def diff_edit(text: str, start: int, old: str, new: str) -> tuple[Section, ...]:
         )
         if section.text
     )
+
+
+def diff_texts(before: str, after: str) -> tuple[Section, ...]:
+    """Returns the lines that go and come where a text takes the place of another one, with a few that stay around them.
+
+    Stretches of more lines that stay are counted and not shown.
+    """
+    old, new = split_lines(before), split_lines(after)
+    head = _count_equal(old, new)
+    tail = _count_equal(old[head:][::-1], new[head:][::-1])
+    left, right = old[head : len(old) - tail], new[head : len(new) - tail]
+    sections = _stay(old[:head], is_first=True)
+    if max(len(left), len(right)) > MAX_COMPARED_LINES:
+        sections += [Section("-", "".join(left)), Section("+", "".join(right))]
+    else:
+        for _, i, k, m, n in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+            if left[i:k] == right[m:n]:
+                sections += _stay(left[i:k])
+            else:
+                sections += [Section("-", "".join(left[i:k])), Section("+", "".join(right[m:n]))]
+    sections += _stay(old[len(old) - tail :], is_last=True)
+    return tuple(section for section in sections if section.text)
+
+
+def _stay(lines: list[str], *, is_first: bool = False, is_last: bool = False) -> list[Section]:
+    """Returns unchanged lines: those beside a change, and the number of those between."""
+    above, below = 0 if is_first else CONTEXT_LINES, 0 if is_last else CONTEXT_LINES
+    if len(lines) <= above + below + 1:
+        return [Section(" ", "".join(lines))]
+    hidden = lines[above : len(lines) - below]
+    return [
+        Section(" ", "".join(lines[:above])),
+        Section("@", f"{len(hidden):,} lines stay"),
+        Section(" ", "".join(lines[len(lines) - below :])),
+    ]
 
 
 def _count_equal(left: list[str], right: list[str]) -> int:

@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import aclosing
+from functools import partial
 from itertools import islice
-from typing import ClassVar
+from pathlib import Path
+from typing import ClassVar, TypeVar
 
+from msgspec.structs import replace
 from pydantic_ai.exceptions import AgentRunError, UserError
-from textual.app import App, ComposeResult
+from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
+from textual.screen import Screen
 
 from tenfold.apps.agent import Agent
 from tenfold.apps.agent.coding_tools import Action
 from tenfold.apps.agent.demonstration import DEMONSTRATION
 from tenfold.apps.agent.factory import AgentOptions, open_agent
-from tenfold.apps.chat.screens import PAUSE_SECONDS, STAY_KEY, QuestionScreen, TreeScreen, build_action_lines
-from tenfold.apps.chat.slash_commands import Command, execute_command, parse_command
+from tenfold.apps.chat.approvals import AllowRule
+from tenfold.apps.chat.ascii_screen import AsciiFilter, is_ascii_terminal
+from tenfold.apps.chat.completion import CompletionSource, find_completions, list_recent_sessions
+from tenfold.apps.chat.inspect_page import InspectPage, has_browser
+from tenfold.apps.chat.prompt import CompletionList, Prompt
+from tenfold.apps.chat.screens import (
+    ALWAYS_KEY,
+    PAUSE_SECONDS,
+    STAY_KEY,
+    PagerScreen,
+    QuestionScreen,
+    RuleScreen,
+    TreeScreen,
+    build_action_lines,
+)
+from tenfold.apps.chat.slash_commands import COMMANDS, Command, CommandReply, OwnCommand, execute_command, parse_command
 from tenfold.apps.chat.transcript import (
     ChatTranscript,
     LineKind,
@@ -26,11 +46,14 @@ from tenfold.apps.chat.transcript import (
     TranscriptItem,
     build_event_line,
     build_history,
+    build_left_note,
+    list_inputs,
 )
-from tenfold.apps.chat.widgets import Prompt, StatusLine, measure_fill
+from tenfold.apps.chat.widgets import StatusLine, measure_cost, measure_fill
 from tenfold.config.extensions import Extension
-from tenfold.core.text.terminal_safe import to_one_line
-from tenfold.errors import TenfoldError, UsageError
+from tenfold.core.record.block import Block
+from tenfold.core.text.terminal_safe import sanitize, to_one_line
+from tenfold.errors import TenfoldError, UsageError, suggest_nearest
 from tenfold.events import (
     CompactionEnd,
     CompactionFailure,
@@ -42,6 +65,7 @@ from tenfold.events import (
 )
 from tenfold.models.provider import describe_error, without_keys
 from tenfold.store.base import Store
+from tenfold.store.ids import get_current_time, shorten_id
 
 DEMONSTRATION_NOTICE = (
     "You are talking to the built-in demonstration, which is a script and not a language model. To talk to a model, "
@@ -53,8 +77,11 @@ QUIT_TIMEOUT = 5.0
 """Seconds that a run may take to end when the user leaves the program."""
 MAX_ANSWERED = 500
 """Characters of what was asked that stay in the transcript beside the answer. The session holds the whole call."""
-AgentFactory = Callable[["Chat"], Agent]
-"""Opens the agent, with the chat's `approve`, `extension` and `report`."""
+DEFAULT_THEME = "ansi-dark"
+"""The theme unless TEXTUAL_THEME names one: the terminal's own colours. It fits light terminals too."""
+AgentFactory = Callable[["Chat", str], Agent]
+"""Opens the agent of a session ("": that of the command line), with the chat's `approve`, `extension` and `report`."""
+Result = TypeVar("Result")
 
 
 class Chat(App[None]):
@@ -66,35 +93,58 @@ class Chat(App[None]):
 
     CSS_PATH = "chat.tcss"
     TITLE = "tenfold chat"
-    ENABLE_COMMAND_PALETTE = False
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (60, "-wide")]  # noqa: RUF012 - Textual declares it so
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "quit", show=False, priority=True),
         Binding("escape", "stop", show=False),
     ]
 
-    def __init__(self, agent_factory: AgentFactory) -> None:
-        """Raises what `agent_factory` raises. The terminal is untouched then."""
-        super().__init__(ansi_color=True)
-        self.theme = "ansi-dark"  # with the rules of the style sheet, it fits light terminals too
+    def __init__(
+        self,
+        agent_factory: AgentFactory,
+        *,
+        root: Path = Path(),
+        store_options: Sequence[str] | None = None,
+        is_ascii: bool = False,
+    ) -> None:
+        """Raises what `agent_factory` raises. The terminal is untouched then.
+
+        `root` is the folder whose files are completed. `store_options` are those with which another command opens the
+        same store, None if none can. With `is_ascii` everything is drawn in ASCII.
+        """
+        super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
+        if not os.environ.get("TEXTUAL_THEME"):
+            self.theme = DEFAULT_THEME
         self.animation_level = "none"
+        self.is_ascii = is_ascii
         self.transcript, self.queue_notice = ChatTranscript(), TranscriptItem("note", "")
         self.queue_notice.id = "queue"
-        self.status_line, self.prompt = StatusLine(), Prompt()
+        self.status_line, self.completions = StatusLine(), CompletionList()
+        self.prompt = Prompt(self.completions)
         self.queue: deque[str] = deque()
         self.crash_error: Exception | None = None
         self.extension = Extension("chat")
         self.extension.on()(self._receive_event)
+        self._root, self._page = root, InspectPage(store_options)
         self._queue_task: asyncio.Task[None] | None = None
         self._current_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._activity = ""  # what is being done: "" nothing, "run", or a command's name
         self._is_compacting = self._has_warned = False
         self._is_measuring = self._is_stale = False
-        self.agent = agent_factory(self)
+        self._allowed: list[AllowRule] = []
+        self._own_commands: dict[str, OwnCommand] = {
+            "resume": self._resume_session,
+            "inspect": self._open_page,
+            "allowed": self._show_allowed,
+            "theme": self._change_theme,
+        }
+        self._agent_factory = agent_factory
+        self.agent = agent_factory(self, "")
 
     def compose(self) -> ComposeResult:
-        """Yields the transcript, the queued inputs, the status line and the prompt."""
-        yield from (self.transcript, self.queue_notice, self.status_line, self.prompt)
+        """Yields the transcript, the queued inputs, the status line, the completions and the prompt."""
+        yield from (self.transcript, self.queue_notice, self.status_line, self.completions, self.prompt)
 
     async def on_mount(self) -> None:
         """Shows the newest part of a session that is continued."""
@@ -105,13 +155,33 @@ class Chat(App[None]):
         self._draw_status()
         self._request_measurement()
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Returns what every drawn line passes through."""
+        return [*super().get_line_filters(), *([AsciiFilter()] if self.is_ascii else [])]
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Yields the commands of the palette: those of the prompt. One that needs more words is put into the prompt."""
+        if screen is not self.screen_stack[0]:
+            return
+        for command in COMMANDS:
+            needs_words = command.argument and not command.argument.startswith("[")
+            act = partial(self.prompt.prepend_text, f"/{command.name} ") if needs_words else None
+            yield SystemCommand(
+                f"/{command.name}", command.description, act or partial(self._handle_input, f"/{command.name}")
+            )
+        yield SystemCommand("Choose a theme", "changes the colours", self.action_change_theme)
+
     def _add_line(self, kind: LineKind, text: str) -> None:
         if self.transcript.is_attached:  # else the program is ending
             self.transcript.add_line(kind, text)
 
     async def _show_history(self) -> None:
-        for line in await asyncio.to_thread(build_history, self.agent.session):
-            self._add_line(*line)
+        self.prompt.inputs.replace(await asyncio.to_thread(list_inputs, self.agent.session))
+        for kind, text in await asyncio.to_thread(build_history, self.agent.session):
+            if kind == "answer":
+                await self.transcript.add_answer(text)
+            else:
+                self._add_line(kind, text)
 
     # -- events and reports --------------------------------------------------------------------------------------------
 
@@ -132,29 +202,60 @@ class Chat(App[None]):
         line = build_event_line(event)
         if line is not None and not (is_warning and self._has_warned) and not has_reply:
             self._add_line(*line)
+            if isinstance(event, CompactionEnd):
+                self._show_what_left(event.outcome.block)
         self._has_warned = not isinstance(event, CompactionEnd) and (self._has_warned or is_warning)
         self._draw_status()
         self._request_measurement()
 
+    def _show_what_left(self, block: str) -> None:
+        view = self.agent.session.view
+        live = view.state.live_blocks
+        entry = view.path.get_entry(live[-1]) if live else None
+        if isinstance(entry, Block) and entry.id == block:
+            self._add_line(*build_left_note(entry))
+
     async def approve(self, action: Action) -> bool:
         """Asks the user for an approval, showing all of the action. Leaving the program or stopping the run means no.
 
-        A yes is taken once the end of the text was on the screen.
+        A yes is taken once the end of the text was on the screen. What the user always allows is not asked again.
         """
+        rule = next((rule for rule in self._allowed if rule.covers(action)), None)
+        if rule is not None:
+            self._add_line("note", f"allowed by {to_one_line(str(rule), 60)}: {to_one_line(action.line, MAX_ANSWERED)}")
+            return True
+        key = await self._ask_about(action)
+        said = {"y": "you said yes", ALWAYS_KEY: "you always allow this"}.get(key, "you said no")
+        self._add_line("note", f"{said}: {to_one_line(action.line, MAX_ANSWERED)}")
+        return key in ("y", ALWAYS_KEY)
+
+    async def _ask_about(self, action: Action) -> str:
+        """Returns the key that answers the question. With `ALWAYS_KEY`, a rule was added."""
         title = "The model wants to change a file" if action.kind == "write" else "The model wants to run a command"
-        answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        keys = {"y": "yes", "n": "no", STAY_KEY: "no"}
-        question = QuestionScreen(title, build_action_lines(action), keys, pause=PAUSE_SECONDS, consent="y")
-        self.push_screen(question, lambda key: None if answer.done() else answer.set_result(key))
+        keys = {"y": "yes", ALWAYS_KEY: "always", "n": "no", STAY_KEY: "no"}
+        lines = build_action_lines(action, is_ascii=self.is_ascii)
+        pause = PAUSE_SECONDS
+        while True:
+            question = QuestionScreen(title, lines, keys, pause=pause, consent=f"y{ALWAYS_KEY}")
+            key = await self._await_screen(question, STAY_KEY) or STAY_KEY
+            rule = await self._await_screen(RuleScreen(action), None) if key == ALWAYS_KEY else None
+            if rule is not None:
+                self._allowed.append(rule)
+            if key != ALWAYS_KEY or rule is not None:
+                return key
+            pause = 0.0
+
+    async def _await_screen(self, screen: Screen[Result], refusal: Result) -> Result | None:
+        """Opens a screen and returns its result. If the run is stopped meanwhile, it goes away with the refusal."""
+        answer: asyncio.Future[Result | None] = asyncio.get_running_loop().create_future()
+        self.push_screen(screen, lambda result: None if answer.done() else answer.set_result(result))
         self._draw_status()
         try:
-            yes = await answer == "y"
+            return await answer
         finally:
-            if (not answer.done() or answer.cancelled()) and question.is_current:
-                question.dismiss(STAY_KEY)
+            if (not answer.done() or answer.cancelled()) and screen.is_current:
+                screen.dismiss(refusal)
             self._draw_status()
-        self._add_line("note", f"{'you said yes' if yes else 'you said no'}: {to_one_line(action.line, MAX_ANSWERED)}")
-        return yes
 
     # -- what the user types -------------------------------------------------------------------------------------------
 
@@ -162,6 +263,25 @@ class Chat(App[None]):
         """Takes a message for the model, or a command. What needs an idle agent waits in the queue."""
         self.transcript.anchor()
         self._handle_input(event.text)
+
+    def on_text_area_changed(self, event: Prompt.Changed) -> None:
+        """Looks for what the end of the text may be completed to."""
+        if event.text_area is self.prompt:
+            self.run_worker(self._complete(self.prompt.completable_text), group="completion", exclusive=True)
+
+    async def _complete(self, typed: str) -> None:
+        place = self.agent.session.address
+        source = CompletionSource(
+            self._root, partial(list_recent_sessions, place.store, place.namespace), sorted(self.available_themes)
+        )
+        found = await asyncio.to_thread(find_completions, typed, source) if typed else []
+        if self.prompt.completable_text == typed:
+            self.completions.show(found)
+
+    def on_option_list_option_selected(self, event: CompletionList.OptionSelected) -> None:
+        """Takes the completion that was clicked."""
+        if event.option_list is self.completions:
+            self.prompt.accept_completion()
 
     def _handle_input(self, text: str) -> None:
         try:
@@ -212,11 +332,16 @@ class Chat(App[None]):
 
     async def _run_command(self, command: Command, argument: str, text: str) -> None:
         self._add_line("you", text)
-        reply = await execute_command(self.agent, command, argument)
+        reply = await execute_command(self.agent, command, argument, self._own_commands)
         if reply.has_moved:
             await self.transcript.clear()
             await self._show_history()
-        if reply.text:
+        if reply.copied:
+            self.copy_to_clipboard(reply.copied)
+        if reply.page_title:
+            text = await asyncio.to_thread(lambda: sanitize(without_keys(reply.text)))
+            self.push_screen(PagerScreen(reply.page_title, text))
+        elif reply.text:
             self._add_line("told", without_keys(reply.text))
         if reply.input:
             self.prompt.prepend_text(reply.input)
@@ -229,11 +354,50 @@ class Chat(App[None]):
         try:
             async with aclosing(self.agent.stream(prompt)) as events:
                 async for event in events:
-                    if stream.show_event(event):
+                    if await stream.show_event(event):
                         self._draw_status()
                         self._request_measurement()
         finally:
-            stream.end()
+            await stream.end()
+
+    # -- what commands say to the program itself -----------------------------------------------------------------------
+
+    async def _resume_session(self, argument: str) -> CommandReply:
+        place = self.agent.session.address
+        if not argument:
+            rows = await asyncio.to_thread(list_recent_sessions, place.store, place.namespace)
+            lines = [f"{id_}  {about}" for id_, about in rows]
+            return CommandReply("\n".join(lines) or "the store holds no other session yet")
+        agent = await asyncio.to_thread(self._agent_factory, self, argument)
+        drop_empty_session(self.agent)
+        self.agent, self._allowed = agent, []
+        await self._page.stop()
+        return CommandReply(f"this is session {shorten_id(agent.session.address.session)}", has_moved=True)
+
+    async def _open_page(self, argument: str) -> CommandReply:
+        del argument
+        address = await self._page.start(self.agent.session.address.session)
+        if has_browser():
+            self.open_url(address)
+        self.transcript.add_line("told", "").show_address(address)
+        return CommandReply("")
+
+    async def _show_allowed(self, argument: str) -> CommandReply:
+        if argument not in ("", "clear"):
+            raise UsageError(f"after /allowed, only the word 'clear' is allowed, not {argument!r}")
+        if argument:
+            self._allowed.clear()
+        lines = [str(rule) for rule in self._allowed]
+        return CommandReply("\n".join(lines) or "you are asked before each change of a file and each command")
+
+    async def _change_theme(self, argument: str) -> CommandReply:
+        if argument and argument not in self.available_themes:
+            raise UsageError(f"no theme is called {argument!r}{suggest_nearest(argument, list(self.available_themes))}")
+        if argument:
+            self.theme = argument
+        others = ", ".join(sorted(self.available_themes))
+        hint = f"to keep it, set TEXTUAL_THEME={self.theme}" if argument else f"there are: {others}"
+        return CommandReply(f"the theme is {self.theme}; {hint}")
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
@@ -250,7 +414,7 @@ class Chat(App[None]):
 
     def action_help_quit(self) -> None:
         """Tells how to leave: the user pressed Ctrl+C with nothing to copy."""
-        self._add_line("note", "Escape stops what is running, Ctrl+D leaves")
+        self._add_line("note", "Escape stops what is running, Ctrl+D leaves, and /copy copies an answer")
 
     async def action_quit(self) -> None:
         """Stops whatever is running, and leaves."""
@@ -261,6 +425,10 @@ class Chat(App[None]):
         if tasks:
             await asyncio.wait(tasks, timeout=QUIT_TIMEOUT)
         self.exit()
+
+    async def on_unmount(self) -> None:
+        """Ends the process that serves the page."""
+        await self._page.stop()
 
     # -- the status line -----------------------------------------------------------------------------------------------
 
@@ -274,7 +442,7 @@ class Chat(App[None]):
 
     @property
     def _activity_text(self) -> str:
-        if any(isinstance(screen, QuestionScreen) for screen in self.screen_stack):
+        if any(isinstance(screen, QuestionScreen | RuleScreen) for screen in self.screen_stack):
             return "asks you"
         if self._is_compacting or self._activity == "compact" or self.agent.phase == "compaction":
             return "compaction"
@@ -292,6 +460,8 @@ class Chat(App[None]):
             while self._is_stale:
                 self._is_stale = False
                 self.status_line.fill = await asyncio.to_thread(measure_fill, self.agent)
+                if not self._activity:  # it reads the whole session
+                    self.status_line.cost = await asyncio.to_thread(measure_cost, self.agent)
                 self._draw_status()
         finally:
             self._is_measuring = False
@@ -319,12 +489,27 @@ def describe_failure(exc: BaseException) -> str:
     return to_one_line(text, 800)
 
 
-def run_chat(store: Store, options: AgentOptions) -> Chat:
-    """Opens the agent and runs the program until the user leaves it.
+def drop_empty_session(agent: Agent) -> bool:
+    """Removes the session if nothing was ever said in it. Returns whether it did."""
+    place = agent.session.address
+    info = place.store.read_info(place.namespace, place.session)
+    if info is None or info.format or place.store.read_heads(place.namespace, place.session):
+        return False
+    place.store.purge(place.namespace, place.session, None, now=get_current_time())
+    return True
+
+
+def run_chat(store: Store, options: AgentOptions, *, store_options: Sequence[str] | None = None) -> Chat:
+    """Opens the agent and runs the program until the user leaves it. See `Chat` for `store_options`.
 
     Raises what `open_agent` raises before the terminal is touched, and `TenfoldError` if the program crashed.
     """
-    chat = Chat(lambda ui: open_agent(store, options, ui.approve, extensions=(ui.extension,), report=ui.report))
+
+    def open_session(chat: Chat, session: str) -> Agent:
+        wanted = replace(options, session=session) if session else options
+        return open_agent(store, wanted, chat.approve, extensions=(chat.extension,), report=chat.report)
+
+    chat = Chat(open_session, root=options.root, store_options=store_options, is_ascii=is_ascii_terminal(os.environ))
     chat.run()
     if chat.crash_error is not None:
         raise TenfoldError(f"the chat crashed, and its session is kept: {describe_failure(chat.crash_error)}")

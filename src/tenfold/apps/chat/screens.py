@@ -1,4 +1,4 @@
-"""The screens that open over the chat: a question with a text that is shown whole, and the session's tree."""
+"""The screens that open over the chat: a question with a text that is shown whole, the tree, and a pager."""
 
 from __future__ import annotations
 
@@ -24,20 +24,24 @@ from textual.screen import ModalScreen, Screen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.timer import Timer
-from textual.widgets import OptionList, Static
+from textual.widgets import Input, OptionList, Static, TextArea
+from textual.widgets.text_area import Selection
 
 from tenfold.apps.agent.coding_tools import Action
+from tenfold.apps.chat.approvals import AllowRule, build_rule, escape_pattern
+from tenfold.apps.chat.ascii_screen import name_non_ascii
 from tenfold.apps.chat.session_tree import TreeRow, build_rows, render_row
 from tenfold.apps.chat.slash_commands import SUMMARY_WORD
 from tenfold.apps.chat.transcript import to_content
 from tenfold.core.text.hidden import Line, Piece, PieceKind, reveal_lines
 from tenfold.core.text.terminal_safe import sanitize
-from tenfold.errors import TenfoldError
+from tenfold.errors import TenfoldError, UsageError
 from tenfold.session import Session
 
 PAUSE_SECONDS = 0.5
 """Seconds without a key before a question accepts an answer: the user may have been typing when it opened."""
 STAY_KEY = "escape"
+ALWAYS_KEY = "a"
 HIDDEN_NOTICE = "Characters that do not show are named <like this>."
 COMPACT_HEIGHT = 20
 """Rows below which a question has no empty rows between its parts, so that more of its text can be seen."""
@@ -53,11 +57,11 @@ _STYLES = {
     PieceKind.NAME: Style(reverse=True, bold=True),
     PieceKind.SPACE: Style(dim=True),
 }
-_SIGN_COLOURS = {"+": "green", "-": "red"}
+_SIGN_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
 class SignedLine(NamedTuple):
-    """A line and its sign: "+" and "-" as in a diff, "" none."""
+    """A line and its sign: "+", "-" and "@" as in a diff, "" none."""
 
     sign: str
     pieces: Line
@@ -71,19 +75,21 @@ class _Row(NamedTuple):
     pieces: Line
 
 
-def build_action_lines(action: Action) -> list[SignedLine]:
-    """Builds the lines that show all of an action: for a change of a file, what it is, and then its text."""
-    lines: list[SignedLine] = []
-    if action.kind != "command":
-        lines = [SignedLine("", line) for line in reveal_lines(action.line)] + [SignedLine("", ())]
+def build_action_lines(action: Action, *, is_ascii: bool = False) -> list[SignedLine]:
+    """Builds the lines that show all of an action: where it happens or what it changes, and then its text.
+
+    With `is_ascii`, what such a terminal cannot show is named.
+    """
+    title = f"in {action.folder}" if action.kind == "command" else action.line
+    lines = [SignedLine("", line) for line in reveal_lines(title)] + [SignedLine("", ())]
     for section in action.sections:
         shown = reveal_lines(section.text)
-        if section.sign and section.text.endswith("\n") and not shown[-1]:
+        if section.sign not in ("", "@") and section.text.endswith("\n") and not shown[-1]:
             del shown[-1]  # in a file, a last line break ends a line and begins none
-        elif section.sign:
+        elif section.sign not in ("", "@"):
             shown[-1] += (NO_FINAL_BREAK if section.text else EMPTY,)
         lines += [SignedLine(section.sign, line) for line in shown]
-    return lines
+    return [SignedLine(line.sign, tuple(name_non_ascii(line.pieces))) for line in lines] if is_ascii else lines
 
 
 def wrap_line(line: SignedLine, width: int) -> Iterator[_Row]:
@@ -191,11 +197,11 @@ class QuestionScreen(ModalScreen[str]):
         """`keys` maps each key to its meaning.
 
         A question that opens while the user types accepts a key only after a `pause` of so many seconds without one.
-        The key `consent` is accepted once the end of the text was in view.
+        The keys in `consent` are accepted once the end of the text was in view.
         """
         super().__init__()
         self._title, self._lines, self._keys, self._pause = title, lines, keys, pause
-        self._unseen_key = consent
+        self._unseen_keys = consent
         self._pause_timer: Timer | None = None
         self._listening_since = inf
 
@@ -229,8 +235,8 @@ class QuestionScreen(ModalScreen[str]):
 
     def on_full_text_movement(self) -> None:
         """Notes whether the end of the text was in view, and says what is missing."""
-        if self._unseen_key and not self.query_one(FullText).count_rows_below():
-            self._unseen_key = ""
+        if self._unseen_keys and not self.query_one(FullText).count_rows_below():
+            self._unseen_keys = ""
         self._draw_keys()
 
     def _await_pause(self) -> None:
@@ -246,11 +252,14 @@ class QuestionScreen(ModalScreen[str]):
     def _draw_keys(self) -> None:
         if self._listening_since == inf:
             return
-        keys = [f"{key}: {what}" for key, what in self._keys.items() if key != self._unseen_key]
+        first = {what: key for key, what in reversed(list(self._keys.items()))}  # "n: no" stands for Escape as well
+        keys = [f"{k}: {what}" for k, what in self._keys.items() if first[what] == k and k not in self._unseen_keys]
         text = "   ".join(keys)
-        if self._unseen_key:
+        if self._unseen_keys:
             below = self.query_one(FullText).count_rows_below()
-            text += f"\n{self._unseen_key} is taken at the end: {below:,} more {'line' if below == 1 else 'lines'}. "
+            text += (
+                f"\n{self._unseen_keys[0]} is taken at the end: {below:,} more {'line' if below == 1 else 'lines'}. "
+            )
             text += "PageDown or End scrolls."
         self.query_one("#keys", Static).update(to_content(text))
         self.call_after_refresh(self._share_height)
@@ -265,11 +274,128 @@ class QuestionScreen(ModalScreen[str]):
         if key not in self._keys:
             return
         event.stop()
-        if key == self._unseen_key:
+        if key in self._unseen_keys:
             self.query_one("#keys").add_class("refused")
             self.app.bell()
         else:
             self.dismiss(key)
+
+
+class RuleScreen(ModalScreen[AllowRule | None]):
+    """Asks what else is allowed for the rest of the session. It returns the rule, None if the user goes back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", show=False)]
+
+    def __init__(self, action: Action) -> None:
+        super().__init__()
+        self._action = action
+
+    def compose(self) -> ComposeResult:
+        """Yields a box with the pattern, which can be edited."""
+        with Vertical(id="box"):
+            yield Static(to_content(f"Always allow {self._action.tool} for"), id="title", markup=False)
+            yield Input(escape_pattern(self._action.subject), compact=True, select_on_focus=False)
+            yield Static("* stands for any text. It holds until you leave.", id="about", markup=False)
+            yield Static("Enter: allow   Escape: back", id="keys", markup=False)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Takes the pattern, if it allows what is asked for."""
+        try:
+            self.dismiss(build_rule(self._action, event.value))
+        except UsageError as exc:
+            self.query_one("#about", Static).update(to_content(str(exc)))
+            self.query_one("#about").add_class("refused")
+
+
+class PagerScreen(Screen[None]):
+    """A long text that is read page by page, and searched."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,escape", "close", show=False),
+        Binding("space,f", "page(1)", show=False),
+        Binding("b", "page(-1)", show=False),
+        Binding("g", "end(0)", show=False),
+        Binding("G", "end(1)", show=False),
+        Binding("slash", "find", show=False),
+        Binding("n", "find_next", show=False),
+    ]
+
+    def __init__(self, title: str, text: str) -> None:
+        """`text` has to be safe to draw already."""
+        super().__init__()
+        self._title, self._text, self._sought = title, text, ""
+
+    def compose(self) -> ComposeResult:
+        """Yields a title, the text and the keys."""
+        yield Static(to_content(self._title), id="title", markup=False)
+        yield TextArea(self._text, read_only=True, show_cursor=False, compact=True, highlight_cursor_line=False)
+        yield Static("q: close   space, b: page   /: find   n: next", id="keys", markup=False)
+        yield Input(placeholder="find", compact=True)
+
+    def on_mount(self) -> None:
+        """Begins at the top."""
+        self.query_one(Input).display = False
+        self.query_one(TextArea).focus()
+
+    def action_close(self) -> None:
+        """Closes the field of the search, else the pager."""
+        if self.query_one(Input).display:
+            self._close_field()
+        else:
+            self.dismiss()
+
+    def action_page(self, pages: int) -> None:
+        """Scrolls by a page."""
+        area = self.query_one(TextArea)
+        area.scroll_relative(y=pages * max(1, area.size.height - 1), animate=False)
+
+    def action_end(self, at: int) -> None:
+        """Scrolls to the beginning or to the end."""
+        area = self.query_one(TextArea)
+        if at:
+            area.scroll_end(animate=False)
+        else:
+            area.scroll_home(animate=False)
+
+    def action_find(self) -> None:
+        """Opens the field of the search."""
+        self.query_one("#keys").display = False
+        self.query_one(Input).display = True
+        self.query_one(Input).focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Goes to the first occurrence below."""
+        self._sought = event.value
+        self._close_field()
+        self.action_find_next()
+
+    def _close_field(self) -> None:
+        self.query_one(Input).display = False
+        self.query_one("#keys").display = True
+        self.query_one(TextArea).focus()
+
+    def action_find_next(self) -> None:
+        """Selects the next occurrence of what was searched for, from the top again after the last one."""
+        area = self.query_one(TextArea)
+        found = _find_text(area.text.split("\n"), self._sought.lower(), area.selection.end)
+        if found is None:
+            self.app.bell()
+            return
+        row, column = found
+        area.selection = Selection(found, (row, column + len(self._sought)))
+        middle = area.wrapped_document.location_to_offset(found).y - area.size.height // 2
+        area.scroll_to(y=max(0, middle), animate=False)
+
+
+def _find_text(lines: Sequence[str], sought: str, start: tuple[int, int]) -> tuple[int, int] | None:
+    """Finds a text in lower case after a place, from the top again after the last line. Returns its place."""
+    first, column = start
+    for offset in range(len(lines) + 1 if sought else 0):
+        row = (first + offset) % len(lines)
+        at = lines[row].lower().find(sought, 0 if offset else column)
+        if at >= 0:
+            return row, at
+    return None
 
 
 class TreeScreen(Screen[str]):

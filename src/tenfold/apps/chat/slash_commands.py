@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from textwrap import indent
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +21,8 @@ from tenfold.apps.agent.factory import change_model
 from tenfold.apps.chat.session_tree import build_rows, render_row
 from tenfold.config import settings
 from tenfold.core.record.ask import Outcome
+from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import get_text
 from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.errors import BadInput, TenfoldError, UsageError, suggest_nearest
 from tenfold.recall.tools import describe_hit, render_expanded
@@ -27,8 +30,6 @@ from tenfold.session.branches import BranchOptions, navigate
 from tenfold.store.base import HIT_LIMIT
 from tenfold.store.ids import shorten_id
 
-MAX_REPLY_CHARACTERS = 20_000
-"""Maximum characters of one reply: a few screens."""
 SUMMARY_WORD = "summary"
 """The word after the id in `/tree ID summary`: summarize the branch that is left for the model."""
 _COMMAND_PATTERN = re.compile(r"/([A-Za-z?][\w-]*)?(?:\s+(.*))?", re.DOTALL)
@@ -37,30 +38,44 @@ _COMMAND_PATTERN = re.compile(r"/([A-Za-z?][\w-]*)?(?:\s+(.*))?", re.DOTALL)
 class CommandReply(Struct, frozen=True):
     """What a command answers.
 
-    `input` is text to put into the prompt. If `has_moved`, the session is now at another place of its tree.
+    `input` is text to put into the prompt, and `copied` text for the clipboard. If `has_moved`, the session is now at
+    another place of its tree, or another session. With a `page_title`, the text is long and is read in a pager.
     """
 
     text: str
     input: str = ""
+    copied: str = ""
     has_moved: bool = False
+    page_title: str = ""
 
 
 CommandHandler = Callable[[Agent, str], str | CommandReply | Awaitable[str]]
 """Does what a command says, with the agent and the argument, in a thread. What it returns may have to be awaited."""
 
 
+class OwnCommand(Protocol):
+    """Does what a command says to the program itself, and returns what to show of it."""
+
+    async def __call__(self, argument: str, /) -> CommandReply:
+        """Does it. Raises `TenfoldError` for what it refuses."""
+        ...
+
+
 class Command(Struct, frozen=True):
-    """One command. If `is_altering`, it changes the conversation and waits until the agent is idle."""
+    """One command. Without a `handler`, the program that draws the chat does what it says.
+
+    If `is_altering`, it changes the conversation and waits until the agent is idle.
+    """
 
     name: str
     argument: str
     description: str
-    handler: CommandHandler
+    handler: CommandHandler | None
     is_altering: bool = False
 
     def should_wait(self, argument: str) -> bool:
-        """Returns whether it has to wait for an idle agent: `/tree` without an argument only looks."""
-        return self.is_altering and not (self.name == "tree" and not argument)
+        """Returns whether it has to wait for an idle agent: without an argument, some commands only look."""
+        return self.is_altering and not (self.name in ("tree", "resume") and not argument)
 
 
 def parse_command(line: str) -> tuple[Command, str] | None:
@@ -78,10 +93,19 @@ def parse_command(line: str) -> tuple[Command, str] | None:
     return command, (matched[2] or "").strip()
 
 
-async def execute_command(agent: Agent, command: Command, argument: str) -> CommandReply:
-    """Executes a command. What the command or the store refuses becomes a reply too, never an exception."""
+async def execute_command(
+    agent: Agent, command: Command, argument: str, own_commands: Mapping[str, OwnCommand] | None = None
+) -> CommandReply:
+    """Executes a command. What the command or the store refuses becomes a reply too, never an exception.
+
+    `own_commands` do what commands without a handler say.
+    """
+    reply: str | CommandReply | Awaitable[str]
     try:
-        reply = await asyncio.to_thread(command.handler, agent, argument)
+        if command.handler is None:
+            reply = await (own_commands or {})[command.name](argument)
+        else:
+            reply = await asyncio.to_thread(command.handler, agent, argument)
         if isinstance(reply, Awaitable):
             reply = await reply
     except (TenfoldError, OSError, RuntimeError) as exc:  # `RuntimeError`: an agent that is not idle names its phase
@@ -128,7 +152,7 @@ def undo(agent: Agent, _: str) -> str:
 # -- looking -----------------------------------------------------------------------------------------------------------
 
 
-def expand(agent: Agent, id_: str) -> str:
+def expand(agent: Agent, id_: str) -> str | CommandReply:
     """Shows what a Block replaced, one level down, or an original message. Without an id: the newest Block."""
     session = agent.session
     live = session.view.state.live_blocks
@@ -137,12 +161,23 @@ def expand(agent: Agent, id_: str) -> str:
     target = id_ or session.view.path.get_entry(live[-1]).id
     lines = session.expand(target)
     text = "\n\n".join(render_expanded(line) for line in lines)
-    if len(text) > MAX_REPLY_CHARACTERS:
-        text = (
-            f"{text[:MAX_REPLY_CHARACTERS]}\n... {len(text) - MAX_REPLY_CHARACTERS:,} more characters; "
-            "/expand ID shows one of these messages"
-        )
-    return f"{text}\n\n({len(lines):,} messages behind {shorten_id(target)})" if len(lines) != 1 else text
+    if len(lines) == 1:
+        return CommandReply(text, page_title=f"entry {shorten_id(target)}")
+    return CommandReply(text, page_title=f"{len(lines):,} messages behind {shorten_id(target)}")
+
+
+def copy_answer(agent: Agent, number: str) -> CommandReply:
+    """Copies an answer as it was written: the newest, or the one before it with 2, and so on."""
+    if number and not re.fullmatch(r"[1-9]\d{0,3}", number):
+        raise UsageError(f"a number says which answer to copy, 1 for the newest, not {number!r}")
+    path, wanted = agent.session.view.path, int(number or 1)
+    for at in range(path.length - 1, -1, -1):
+        message = get_message(path.get_entry(at))
+        text = get_text(message).strip() if message is not None and message.role == "assistant" else ""
+        wanted -= bool(text)
+        if text and not wanted:
+            return CommandReply(f"copied {len(text):,} characters, if your terminal allows it", copied=text)
+    raise UsageError("there is no such answer to copy")
 
 
 def search(agent: Agent, words: str) -> str:
@@ -238,8 +273,10 @@ def leave(agent: Agent, _: str) -> str:
 
 
 KEY_HELP = (
-    "Enter sends, Ctrl+J begins a new line, Escape stops what is running, PageUp and PageDown scroll, Ctrl+D leaves.",
-    "What you type during a run is queued, and sent in order.",
+    "Enter sends, Ctrl+J begins a new line, Tab completes, Up and Down call back what you sent.",
+    "Escape stops what is running, PageUp and PageDown scroll, Ctrl+P opens the palette.",
+    "Ctrl+C copies what the mouse selects, Ctrl+D leaves.",
+    "What you type during a run is queued, and sent in order. @ completes the path of a file.",
 )
 COMMANDS: tuple[Command, ...] = (
     Command("compact", "[FOCUS]", "compacts now; the summary concentrates on FOCUS", compact, is_altering=True),
@@ -248,7 +285,12 @@ COMMANDS: tuple[Command, ...] = (
     Command("expand", "[ID]", "shows a message, or what a Block (the newest) replaced", expand),
     Command("search", "WORDS", "finds messages, including hidden ones", search),
     Command("tree", "", "shows the branches of this session, and goes to another", browse_tree, is_altering=True),
+    Command("resume", "[SESSION]", "lists the sessions, or goes on with another one", None, is_altering=True),
+    Command("inspect", "", "opens a page in your browser that shows this session", None),
+    Command("copy", "[N]", "copies the newest answer, or the Nth newest", copy_answer),
     Command("model", "[NAME]", "shows the model, or switches to PROVIDER:NAME", select_model),
+    Command("allowed", "[clear]", "shows what you always allow, or forgets it", None),
+    Command("theme", "[NAME]", "shows the themes, or changes to one", None),
     Command("settings", "", "shows the policy, its limits, and where they come from", show_settings),
     Command("help", "", "shows this list", show_help),
     Command("quit", "", "leaves; the session is kept", leave),

@@ -1,13 +1,16 @@
 """The transcript: messages, tool calls and events as lines of text, and the widgets that draw them.
 
-`TranscriptItem` cleans session text before it is drawn. It is never read as markup, because `Content` parses none.
+An answer is drawn as the Markdown that models write, everything else as it is. Session text is cleaned before it is
+drawn, and never read as markup of Textual.
 """
 
 from __future__ import annotations
 
-import json
-from typing import Literal, NamedTuple
+import asyncio
+from typing import ClassVar, Literal, NamedTuple
 
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
 from pydantic_ai.messages import (
     AgentStreamEvent,
     FunctionToolCallEvent,
@@ -21,18 +24,22 @@ from pydantic_ai.messages import (
 from pydantic_ai.run import AgentRunResultEvent
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
+from textual.highlight import HighlightTheme, highlight
+from textual.widget import Widget
+from textual.widgets import Markdown, Static
+from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 
 from tenfold.apps.agent.pydantic_messages import get_result_text, get_text_piece
-from tenfold.core.record.block import Block
+from tenfold.apps.agent.run_lines import format_tokens, render_call, render_result
+from tenfold.core.record.block import Block, Replacement
 from tenfold.core.record.entry import BranchSummary, Retraction, get_message
 from tenfold.core.record.message import Message, get_text, get_tool_calls, get_tool_result
-from tenfold.core.text.json_text import decode_arguments
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.events import (
     CompactionEnd,
     CompactionFailure,
     CompactionSkip,
+    CompactionStart,
     CompactionWarning,
     Event,
     RequestOverflow,
@@ -44,16 +51,18 @@ LineKind = Literal["you", "answer", "call", "mark", "note", "trouble", "told"]
 """Where a line comes from: user, model, call with its result, compaction, remark, failure, command."""
 MAX_ITEMS = 400
 """Items that stay on the screen to be scrolled back to. Older ones are in the session, and `/search` finds them."""
+MAX_DRAWN_ANSWERS = 20
+"""Answers that are drawn as Markdown. Each is dozens of widgets, so older ones go back to the text that was written."""
+MAX_LEFT_LINES = 6
+"""Lines that say what left the view in a compaction; `/expand` shows all of it."""
 FRAME_SECONDS = 0.05
 """Seconds between two updates of an answer that streams in."""
 HISTORY_ENTRIES = 40
 """Entries of a continued session that are shown."""
+MAX_SCANNED = 2_000
+"""Entries of a continued session in which the user's inputs are looked for, to be called back."""
 MAX_MESSAGE_CHARACTERS = 4_000
 """Maximum characters of one old message; `/expand` prints all of it."""
-_MAX_CALL_CHARACTERS = 60
-"""Maximum characters of a call's arguments, and of its result. The screen cuts the line at its edge."""
-_MAX_VALUE_CHARACTERS = 40
-"""Maximum characters of one argument."""
 _REMOVAL_BATCH = 100
 _PREFIXES: dict[LineKind, str] = {"you": "> ", "call": "* "}
 
@@ -65,23 +74,34 @@ class TranscriptLine(NamedTuple):
     text: str
 
 
-def format_tokens(tokens: int) -> str:
-    """Formats a token count for people: 40, 0.9k, 1.2k, 105k, 1.2M."""
-    if tokens < 100:
-        return str(tokens)
-    unit, name = (1_000_000, "M") if tokens >= 999_500 else (1_000, "k")
-    share = tokens / unit
-    return f"{share:.0f}{name}" if share >= 9.95 or tokens % unit == 0 else f"{share:.1f}{name}"
-
-
 def build_compaction_mark(before: int, after: int) -> TranscriptLine:
     """Builds the mark that is shown where a Block was appended."""
     return TranscriptLine("mark", f"— context compacted ({format_tokens(before)} → {format_tokens(after)} tokens) —")
 
 
+def build_left_note(block: Block) -> TranscriptLine:
+    """Builds the list of what a compaction took out of the view, and by what it replaced it."""
+    lines = [f"{_format_range(each)}  {to_one_line(each.reason or each.kind, 200)}" for each in block.replacements]
+    more = len(lines) - MAX_LEFT_LINES
+    if more > 1:
+        lines[MAX_LEFT_LINES:] = [f"and {more:,} more"]
+    return TranscriptLine("note", "\n".join(["left the view, and kept in the session (/expand shows it):", *lines]))
+
+
+def _format_range(replacement: Replacement) -> str:
+    first, last = replacement.first, replacement.last
+    return f"  entry {first:,}" if first == last else f"  entries {first:,} to {last:,}"
+
+
 def build_event_line(event: Event) -> TranscriptLine | None:
     """Builds the line for an event. Returns None if the event is shown in another way."""
     match event:
+        case CompactionStart(tokens=tokens, target=target):
+            return TranscriptLine(
+                "note",
+                f"the context of {format_tokens(tokens)} tokens is being compacted, down to {format_tokens(target)}; "
+                "Escape aborts it",
+            )
         case CompactionEnd(outcome=outcome):
             return build_compaction_mark(outcome.tokens_before, outcome.tokens_after)
         case CompactionWarning(limit=limit):
@@ -105,27 +125,6 @@ def build_event_line(event: Event) -> TranscriptLine | None:
             return None
 
 
-def render_call(name: str, arguments: str) -> str:
-    """Renders a tool call on one line: its name and its arguments, shortened."""
-    values = decode_arguments(arguments)
-    pairs = [f"{key}={_render_value(value)}" for key, value in values.items()] if values is not None else [arguments]
-    return f"{name} {to_one_line(' '.join(pairs), _MAX_CALL_CHARACTERS)}".strip()
-
-
-def _render_value(value: object) -> str:
-    return to_one_line(
-        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _MAX_VALUE_CHARACTERS
-    )
-
-
-def render_result(text: str, *, failed: bool) -> str:
-    """Renders a tool result in a few words: its first line, and how many lines there are."""
-    lines = text.strip().splitlines()
-    first = to_one_line(next((line for line in lines if line.strip()), "nothing"), _MAX_CALL_CHARACTERS)
-    more = f" ({len(lines):,} lines)" if len(lines) > 1 else ""
-    return f" → {'failed: ' if failed else ''}{first}{more}"
-
-
 def build_history(session: Session, *, last: int = HISTORY_ENTRIES) -> list[TranscriptLine]:
     """Builds the lines of the newest part of the conversation, compactions included, oldest line first."""
     path = session.view.path
@@ -145,7 +144,7 @@ def build_history(session: Session, *, last: int = HISTORY_ENTRIES) -> list[Tran
     for entry in entries:
         match entry:
             case Block():
-                lines.append(build_compaction_mark(*entry.sizes))
+                lines += [build_compaction_mark(*entry.sizes), build_left_note(entry)]
             case Retraction():
                 lines.append(TranscriptLine("mark", "— the compaction was undone —"))
             case BranchSummary():
@@ -153,6 +152,14 @@ def build_history(session: Session, *, last: int = HISTORY_ENTRIES) -> list[Tran
             case _ if (message := get_message(entry)) is not None:
                 lines.extend(_render_message(message, results))
     return lines
+
+
+def list_inputs(session: Session, *, last: int = MAX_SCANNED) -> list[str]:
+    """Lists what the user said in the newest part of the conversation, oldest first."""
+    path = session.view.path
+    entries = path.get_entries(max(0, path.length - last), path.length - 1) if path.length else []
+    messages = [get_message(entry) for entry in entries]
+    return [get_text(m).strip() for m in messages if m is not None and m.role == "user" and m.origin == "human"]
 
 
 def _render_message(message: Message, results: dict[str, str]) -> list[TranscriptLine]:
@@ -196,20 +203,97 @@ class TranscriptItem(Static):
         """Replaces the text."""
         self.update(to_content(self._prefix + text))
 
+    def show_address(self, address: str) -> None:
+        """Shows an address of this program's own, with the token in it that a redaction would take out."""
+        self.update(Content(address))
+
+
+class CodeTheme(HighlightTheme):
+    """Colours of code that can be read on a dark and on a light background, whatever the terminal's palette is."""
+
+    STYLES: ClassVar[dict[tuple[str, ...], str]] = {  # type: ignore[misc]  # Textual means it so
+        ("Comment",): "dim italic",
+        ("Error",): "ansi_red",
+        ("Generic", "Deleted"): "ansi_red",
+        ("Generic", "Inserted"): "ansi_green",
+        ("Generic", "Heading"): "bold",
+        ("Generic", "Subheading"): "ansi_cyan",
+        ("Keyword",): "bold ansi_magenta",
+        ("Literal", "Number"): "ansi_cyan",
+        ("Literal", "String"): "ansi_green",
+        ("Name", "Builtin"): "ansi_cyan",
+        ("Name", "Class"): "bold",
+        ("Name", "Decorator"): "ansi_magenta",
+        ("Name", "Function"): "bold",
+        ("Name", "Tag"): "bold",
+    }
+
+
+class CodeBlock(MarkdownFence):
+    """A block of code in an answer."""
+
+    @classmethod
+    def highlight(cls, code: str, language: str, ansi: bool = False, dark: bool = False) -> Content:  # noqa: FBT001, FBT002 - Textual's own
+        """Colours the code: where the terminal's palette is used, with colours that suit any background."""
+        if not ansi:
+            return super().highlight(code, language, ansi, dark)
+        return highlight(code, language=language or None, theme=CodeTheme)
+
+
+def build_parser() -> MarkdownIt:
+    """Builds the parser of answers. HTML is shown as text, and a line that the model ended stays a line."""
+    parser = MarkdownIt("gfm-like", {"html": False})
+    parser.core.ruler.push("line_breaks", _keep_line_breaks)
+    return parser
+
+
+def _keep_line_breaks(state: StateCore) -> None:
+    for token in state.tokens:
+        for child in token.children or ():
+            if child.type == "softbreak":
+                child.type = "hardbreak"
+
+
+class AnswerItem(Markdown):
+    """An answer of the model, drawn as Markdown while it grows."""
+
+    BLOCKS: ClassVar[dict[str, type[MarkdownBlock]]] = {  # type: ignore[misc]  # Textual means it so
+        **Markdown.BLOCKS,
+        "fence": CodeBlock,
+        "code_block": CodeBlock,
+    }
+
+    def __init__(self, text: str) -> None:
+        super().__init__(sanitize(text), classes="answer", parser_factory=build_parser, open_links=False)
+
+    async def show_text(self, text: str) -> None:
+        """Shows the answer as it is by now. Only what is new is parsed, unless something before it turned secret."""
+        safe = sanitize(text.strip())
+        if not safe.startswith(self.source):
+            await self.update(safe)
+        elif safe != self.source:
+            await self.append(safe[len(self.source) :])
+
+    def on_markdown_link_clicked(self, event: Markdown.LinkClicked) -> None:
+        """Opens addresses of the web, and nothing else."""
+        event.prevent_default()
+        if event.href.startswith(("https://", "http://")):
+            self.app.open_url(event.href)
+
 
 class ChatTranscript(VerticalScroll, can_focus=False):
     """The conversation, newest line last. It stays at its end until the user scrolls up."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._items: list[TranscriptItem] = []
+        self._items: list[Widget] = []
 
     def on_mount(self) -> None:
         """Starts at the end."""
         self.anchor()
 
     def add_line(self, kind: LineKind, text: str) -> TranscriptItem:
-        """Adds a line or a message and returns it, so that a streamed one can be updated as it grows."""
+        """Adds a line or a message and returns it, so that it can be completed later. An answer is shown as written."""
         item = TranscriptItem(kind, text)
         self._items.append(item)
         self.mount(item)
@@ -217,6 +301,22 @@ class ChatTranscript(VerticalScroll, can_focus=False):
             self.remove_children(self._items[:_REMOVAL_BATCH])
             del self._items[:_REMOVAL_BATCH]
         return item
+
+    async def add_answer(self, text: str) -> AnswerItem:
+        """Adds an answer, which may grow."""
+        item = AnswerItem(text)
+        self._items.append(item)
+        await self.mount(item)
+        drawn = [each for each in self._items if isinstance(each, AnswerItem)]
+        if len(drawn) > MAX_DRAWN_ANSWERS:
+            await self._undraw(drawn[0])
+        return item
+
+    async def _undraw(self, answer: AnswerItem) -> None:
+        plain = TranscriptItem("answer", answer.source)
+        self._items[self._items.index(answer)] = plain
+        await self.mount(plain, before=answer)
+        await answer.remove()
 
     async def clear(self) -> None:
         """Removes all items."""
@@ -229,22 +329,23 @@ class RunDisplay:
 
     def __init__(self, transcript: ChatTranscript) -> None:
         self._transcript = transcript
-        self._answer_item: TranscriptItem | None = None
+        self._answer_item: AnswerItem | None = None
         self._text, self._is_frame_due = "", False
+        self._drawing = asyncio.Lock()
         self._call_items: dict[str, tuple[TranscriptItem, str]] = {}
 
-    def show_event(self, event: AgentStreamEvent | AgentRunResultEvent[str]) -> bool:
+    async def show_event(self, event: AgentStreamEvent | AgentRunResultEvent[str]) -> bool:
         """Draws one event. Returns whether it completed something, so that the context should be measured again."""
         match event:
             case PartStartEvent(part=ThinkingPart()):
-                self.end()
+                await self.end()
                 self._transcript.add_line("note", "thinking")
             case PartEndEvent(part=TextPart(content=text)):
                 self._text = text
-                self.end()
+                await self.end()
                 return True
             case FunctionToolCallEvent(part=part):
-                self.end()
+                await self.end()
                 line = render_call(part.tool_name, part.args_as_json_str())
                 self._call_items[part.tool_call_id] = self._transcript.add_line("call", line), line
             case FunctionToolResultEvent(part=part):
@@ -260,24 +361,27 @@ class RunDisplay:
             self._is_frame_due = True
             self._transcript.set_timer(FRAME_SECONDS, self._draw_frame)
 
-    def _draw_frame(self) -> None:
-        self._is_frame_due = False
+    async def _draw_frame(self) -> None:
         # The last word may be the beginning of a secret or of a control sequence: it is shown once it is complete.
-        self._draw_answer(self._text[: max(self._text.rfind(" "), self._text.rfind("\n")) + 1])
+        await self._draw_answer(is_complete=False)
+        self._is_frame_due = False
 
-    def _draw_answer(self, text: str) -> None:
-        if not text.strip():
-            return
-        if self._answer_item is None:
-            self._answer_item = self._transcript.add_line("answer", "")
-        self._answer_item.set_text(text.strip())
+    async def _draw_answer(self, *, is_complete: bool) -> None:
+        async with self._drawing:  # a frame may be due while the end is drawn
+            end = len(self._text) if is_complete else max(self._text.rfind(" "), self._text.rfind("\n")) + 1
+            text = self._text[:end]
+            if text.strip():
+                if self._answer_item is None:
+                    self._answer_item = await self._transcript.add_answer("")
+                await self._answer_item.show_text(text)
+            if is_complete:
+                self._answer_item, self._text = None, ""
 
     def _complete_call(self, part: ToolReturnPart) -> None:
         item, line = self._call_items.pop(part.tool_call_id, (None, ""))
         if item is not None:
             item.set_text(line + render_result(get_result_text(part), failed=part.outcome != "success"))
 
-    def end(self) -> None:
+    async def end(self) -> None:
         """Draws all of the streamed text; what comes next goes below it. Call it at the end of a run too."""
-        self._draw_answer(self._text)
-        self._answer_item, self._text = None, ""
+        await self._draw_answer(is_complete=True)

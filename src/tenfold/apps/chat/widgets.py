@@ -1,24 +1,20 @@
-"""The widgets below the transcript: the queued inputs, the status line and the prompt."""
+"""The status line below the transcript: how full the context is, what is being done, what it cost, and the model."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
-from textual import events
-from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
-from textual.widgets import TextArea
 
 from tenfold.apps.agent import Agent
-from tenfold.core.text.terminal_safe import strip_controls, to_one_line
+from tenfold.apps.agent.run_lines import format_tokens
+from tenfold.core.text.terminal_safe import to_one_line
+from tenfold.session.bill import build_bill
 
-NEW_LINE_KEYS = frozenset({"ctrl+j", "shift+enter", "alt+enter"})
-"""Keys that begin a new line in the prompt."""
 FillLevel = Literal["unknown", "none", "warn", "soft", "hard"]
 STYLES: dict[FillLevel, str] = {
     "unknown": "bold",
@@ -66,15 +62,61 @@ def measure_fill(agent: Agent) -> ContextFill:
     return ContextFill(reading.fill, limits.get_need(reading.tokens), reading.explain())
 
 
-def render_status(
-    fill: ContextFill, activity: str, queued: int, model: str, *, width: int, colours: bool = True
+class SessionCost(Struct, frozen=True):
+    """What the session cost in dollars, and what it would have cost more without Tenfold (negative: less).
+
+    Both are None if the model's price is not known; then `saved_tokens` says what it did not have to send.
+    """
+
+    paid: float | None = None
+    saved: float | None = None
+    saved_tokens: int = 0
+
+    @property
+    def text(self) -> str:
+        """The text in the status line, "" before anything was paid or saved."""
+        if self.paid is None or self.saved is None:
+            return f"saved {format_tokens(self.saved_tokens)}" if self.saved_tokens > 0 else ""
+        if not self.paid:
+            return ""
+        verb = "saved" if self.saved >= 0 else "lost"
+        saved = f", {verb} {_format_dollars(abs(self.saved))}" if round(abs(self.saved), 4) else ""
+        return f"{_format_dollars(self.paid)}{saved}"
+
+
+NO_COST = SessionCost()
+
+
+def _format_dollars(amount: float) -> str:
+    return f"${amount:.2f}" if amount >= 1 else f"${amount:.4f}"
+
+
+def measure_cost(agent: Agent) -> SessionCost:
+    """Adds up the bill of the session, all its branches together. It reads the session, so call it in a thread."""
+    place = agent.session.address
+    total = build_bill(place.store, namespace=place.namespace, sessions=[place.session]).total
+    if total.unpriced:
+        return SessionCost(saved_tokens=total.saved_tokens)
+    return SessionCost(total.total_paid, total.saving, total.saved_tokens)
+
+
+def render_status(  # noqa: PLR0913 - the parts of the line
+    fill: ContextFill,
+    activity: str,
+    queued: int,
+    model: str,
+    *,
+    width: int,
+    cost: SessionCost = NO_COST,
+    colours: bool = True,
 ) -> Content:
     """Renders the line for this width. What does not fit is left out from the right, the fill last of all."""
     styles = STYLES if colours else PLAIN_STYLES
     parts: list[tuple[str, str]] = [(fill.text, styles[fill.level])]
     free_columns = width - len(fill.text)
     queue_text = f"{queued} queued" if queued else ""
-    for text, style in ((activity, "bold" if activity != "idle" else ""), (queue_text, "")):
+    cost_style = "bold ansi_red" if colours and (cost.saved or 0) < 0 else ""
+    for text, style in ((activity, "bold" if activity != "idle" else ""), (queue_text, ""), (cost.text, cost_style)):
         if text and len(text) + 2 <= free_columns:
             parts += [("  ", ""), (text, style)]
             free_columns -= len(text) + 2
@@ -88,9 +130,10 @@ def render_status(
 
 
 class StatusLine(Widget):
-    """One line that is always visible: the fill, what is being done, how many inputs are queued, and the model."""
+    """One line that is always visible: the fill, what is being done, how many inputs wait, the cost and the model."""
 
     fill = reactive(ContextFill())
+    cost = reactive(SessionCost())
     activity = reactive("idle")
     queued = reactive(0)
     model = reactive("")
@@ -98,53 +141,6 @@ class StatusLine(Widget):
     def render(self) -> Content:
         """Renders the line for the current width."""
         width, colours = self.size.width, not self.app.no_color
-        return render_status(self.fill, self.activity, self.queued, self.model, width=width, colours=colours)
-
-
-class Prompt(TextArea):
-    """Where the user types. Enter sends; Ctrl+J begins a line, and so does Shift+Enter if the terminal reports it."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("pageup", "app.scroll_transcript(-1)", show=False),
-        Binding("pagedown", "app.scroll_transcript(1)", show=False),
-    ]
-
-    def __init__(self) -> None:
-        super().__init__(compact=True, highlight_cursor_line=False, placeholder="Type a message, or /help")
-
-    class Submission(Message):
-        """The user sent this text."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-    def on_key(self, event: events.Key) -> None:
-        """Sends the text on Enter.
-
-        This is not a key binding, because bindings are carried out after keys that came later.
-        """
-        if event.key not in {"enter", *NEW_LINE_KEYS}:
-            return
-        event.stop()
-        event.prevent_default()
-        if event.key in NEW_LINE_KEYS:
-            self.insert("\n")
-            return
-        text, self.text = self.text, ""
-        if text.strip():
-            self.post_message(self.Submission(text.strip()))
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Inserts what is pasted, without the control sequences it may hold."""
-        event.stop()
-        event.prevent_default()
-        self.insert(strip_controls(event.text))
-
-    def prepend_text(self, text: str) -> None:
-        """Puts text in front of what is typed, to be edited and sent.
-
-        Its secrets are not redacted, because it would then be sent without them.
-        """
-        self.text = strip_controls(text) + (f"\n{self.text}" if self.text.strip() else "")
-        self.move_cursor(self.document.end)
+        return render_status(
+            self.fill, self.activity, self.queued, self.model, width=width, cost=self.cost, colours=colours
+        )

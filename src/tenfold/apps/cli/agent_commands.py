@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -15,14 +17,17 @@ from tenfold.apps.cli.store_access import (
     BaseUrlOption,
     CompactAtOption,
     DownToOption,
+    JsonOption,
     NamespaceOption,
     PolicyOption,
     StoreOption,
     ThriftOption,
     build_flags,
+    find_location,
     open_cli_store,
 )
 from tenfold.errors import BadInput, UsageError
+from tenfold.store.base import MEMORY_LOCATION
 
 ModelOption = Annotated[
     str,
@@ -68,19 +73,49 @@ def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
     """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the chat needs a terminal; without one, use `tenfold run --task TEXT`")
-    from tenfold.apps.chat.app import run_chat  # noqa: PLC0415 - slow to load; first, since it says which extra is missing
-
-    # isort: split
-    from tenfold.apps.agent.factory import AgentOptions  # noqa: PLC0415 - the same
-
-    _keep_banner_out()
     sizes = build_flags(compact_at, down_to, thrift)
-    options = AgentOptions(folder, model, base_url, window, policy, session, namespace, sizes)
-    with open_cli_store(store, create=not session) as place:
-        app = run_chat(place, options)
-        unsent = f"{len(app.queue)} queued inputs were not sent. " if app.queue else ""
-        print_note(f"{unsent}Resume with: tenfold chat --session {format_id(app.agent.session.address.session)}")
+    with _hold_typing():
+        # first, since it says which extra is missing
+        from tenfold.apps.chat.app import drop_empty_session, run_chat  # noqa: PLC0415 - slow to load
+
+        # isort: split
+        from tenfold.apps.agent.factory import AgentOptions  # noqa: PLC0415 - the same
+
+        _keep_banner_out()
+        options = AgentOptions(folder, model, base_url, window, policy, session, namespace, sizes)
+        location = find_location(store)
+        is_shared = location != MEMORY_LOCATION
+        with open_cli_store(store, create=not session) as place:
+            store_options = ("--store", location, "--namespace", namespace) if is_shared else None
+            app = run_chat(place, options, store_options=store_options)
+            is_dropped = drop_empty_session(app.agent)
+    unsent = f"{len(app.queue)} queued inputs were not sent. " if app.queue else ""
+    session_id = format_id(app.agent.session.address.session)
+    kept = (
+        "Nothing was said, so nothing is kept." if is_dropped else f"Resume with: tenfold chat --session {session_id}"
+    )
+    print_note(f"{unsent}{kept}")
     return 0
+
+
+@contextmanager
+def _hold_typing() -> Iterator[None]:
+    """Keeps what is typed while the chat is loading, for its prompt: it is not echoed, and Enter stays Enter."""
+    if sys.platform == "win32":
+        yield
+        return
+    import termios  # noqa: PLC0415 - Windows has none
+
+    terminal = sys.stdin.fileno()
+    before = termios.tcgetattr(terminal)
+    held = list(before)
+    held[0] &= ~(termios.ICRNL | termios.INLCR)
+    held[3] &= ~(termios.ECHO | termios.ICANON)
+    termios.tcsetattr(terminal, termios.TCSANOW, held)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
 def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
@@ -109,8 +144,9 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
     allow_commands: Annotated[
         bool, typer.Option("--allow-commands", help="Let the agent run any command. It can do whatever you can.")
     ] = False,
+    json: JsonOption = False,
 ) -> int:
-    """Gives the agent one task, and prints what happens as JSON lines while it works.
+    """Gives the agent one task, and prints its answer. What it does meanwhile goes to standard error.
 
     It may not change files or run commands unless you allow it. The session is kept: --session last resumes it.
     """
@@ -123,9 +159,8 @@ def run(  # noqa: PLR0913 - one parameter per flag is how typer describes a comm
     _keep_banner_out()
     sizes = build_flags(compact_at, down_to, thrift)
     options = factory.AgentOptions(folder, model, base_url, window, policy, session, namespace, sizes)
-    lines = headless_run.JsonLines(
-        frozenset(kind for kind, on in (("write", allow_writes), ("command", allow_commands)) if on)
-    )
+    allowed = frozenset(kind for kind, on in (("write", allow_writes), ("command", allow_commands)) if on)
+    lines = headless_run.JsonLines(allowed) if json else headless_run.ReadableLines(allowed)
     with open_cli_store(store, create=not session) as place:
         agent = factory.open_agent(
             place, options, lines.approve, extensions=(lines.build_extension(),), report=lines.report

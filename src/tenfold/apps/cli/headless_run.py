@@ -1,4 +1,4 @@
-"""Prints a run of the agent as JSON lines, one for each thing that happens, as it happens.
+"""Prints a run of the agent as it happens: for people, or as JSON lines, one for each thing that happens.
 
 The lines go to programs, files and terminals, so control sequences and secrets are taken out of them.
 """
@@ -25,8 +25,9 @@ from tenfold.apps.agent.coding_tools import Action
 from tenfold.apps.agent.demonstration import DEMONSTRATION
 from tenfold.apps.agent.factory import AgentOptions
 from tenfold.apps.agent.pydantic_messages import get_result_text, get_text_piece
+from tenfold.apps.agent.run_lines import render_call, render_result
 from tenfold.apps.agent.runtime import Agent
-from tenfold.apps.cli.console import print_json, print_note
+from tenfold.apps.cli.console import format_id, print_json, print_note, show
 from tenfold.apps.cli.process import ExitCode
 from tenfold.config.extensions import Extension
 from tenfold.core.record.entry import MessageEntry
@@ -50,20 +51,26 @@ MAX_RESULT_CHARACTERS = 2_000
 """Maximum characters of a tool result that are printed. The session holds all of it."""
 JsonValue = Any
 """A value in a JSON line."""
+Record = dict[str, JsonValue]
+"""What is printed of one event."""
 
 
 class JsonLines:
-    """Prints the lines, from any thread, and answers questions in place of a user."""
+    """Prints what happens as JSON lines, from any thread, and answers questions in place of a user."""
 
     def __init__(self, allowed: frozenset[str]) -> None:
         self._allowed_kinds = allowed
         self._lock = threading.Lock()
 
     def __call__(self, event: str, **values: JsonValue) -> None:
-        """Prints one line, safe for a terminal and without secrets. Raises `BrokenPipeError` if nobody reads it."""
+        """Prints an event, safe for a terminal and without secrets. Raises `BrokenPipeError` if nobody reads it."""
         record = self.sanitize({"event": event, **values})
         with self._lock:
-            print_json(record)
+            self.print_record(record)
+
+    def print_record(self, record: Record) -> None:
+        """Prints a record that is safe to print."""
+        print_json(record)
 
     def sanitize(self, value: JsonValue) -> JsonValue:
         """Returns a value with all its texts safe for a terminal and without secrets."""
@@ -113,6 +120,79 @@ class JsonLines:
                 self("compaction", **msgspec.to_builtins(event))
 
         return extension
+
+
+class ReadableLines(JsonLines):
+    """Prints what happens for people: the answer to standard output, and what leads to it to standard error.
+
+    So `tenfold run ... > answer.md` keeps the answer alone.
+    """
+
+    def __init__(self, allowed: frozenset[str]) -> None:
+        super().__init__(allowed)
+        self._text = ""  # the newest text: the answer, unless something else follows
+        self._usage = ""
+
+    def print_record(self, record: Record) -> None:
+        """Prints a record that is safe to print."""
+        match record["event"]:
+            case "text":
+                self._print_text()
+                self._text = record["text"]
+            case "usage":
+                self._usage = describe_record(record)
+            case "finished":
+                if record["status"] == "ok":
+                    show(record["answer"])
+                else:
+                    self._print_text()
+                print_note(self._usage)
+            case event:
+                self._print_text()
+                line = describe_record(record)
+                if line:
+                    print_note(line, style="red" if event == "refused" else "dim")
+
+    def _print_text(self) -> None:
+        """Prints a text that is not the answer."""
+        text, self._text = self._text, ""
+        if text:
+            print_note(text, style="")
+
+
+def describe_record(record: Record) -> str:
+    """Describes a record on a line for people. Returns "" for one that is shown in another way."""
+    match record:
+        case {"event": "started", "session": session, "model": model, "folder": folder}:
+            scripted = "a script, not a model: name one with --model PROVIDER:NAME" if record["demonstration"] else ""
+            verb = "goes on with" if record["resumed"] else "begins"
+            return f"{model} {verb} session {format_id(session)} in {folder}{f' ({scripted})' if scripted else ''}"
+        case {"event": "call", "tool": tool, "arguments": arguments}:
+            given = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+            return f"* {render_call(tool, given)}"
+        case {"event": "result", "text": text, "ok": ok}:
+            return f" {render_result(text, failed=not ok)}"
+        case {"event": "refused", "kind": kind, "what": what}:
+            return f"refused: {what} (allow it with --allow-{kind}s)"
+        case {"event": "compaction", "type": "ended", "outcome": outcome}:
+            before, after = outcome["tokens_before"], outcome["tokens_after"]
+            return f"context compacted: {before:,} -> {after:,} tokens"
+        case {"event": "compaction", "type": "skipped" | "failed" as kind, "outcome": outcome}:
+            return f"compaction {kind}: {outcome['reason']}"
+        case {"event": "compaction", "type": "summary_failed", "reason": reason}:
+            return f"a summary model failed: {reason}"
+        case {"event": "compaction", "type": "overflowed", "model": model, "tokens": tokens}:
+            return f"{model} refused a request of {tokens:,} tokens as too long, so the context is compacted"
+        case {"event": "note", "text": text}:
+            return str(text)
+        case {"event": "usage"}:
+            window = f" of {record['window']:,}" if record["window"] else ""
+            read = f"{record['input_tokens']:,} tokens read, {record['cache_read']:,} of them from the cache"
+            return (
+                f"{record['answers']} answers: {read}; {record['output_tokens']:,} written; the context takes "
+                f"{record['context']:,}{window}"
+            )
+    return ""
 
 
 async def run_headless(agent: Agent, prompt: str, options: AgentOptions, lines: JsonLines) -> int:
