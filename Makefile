@@ -94,8 +94,9 @@ packages: $(STAMP)
 docs: $(STAMP)
 	@$(PY) site/build.py
 
+# TAG=v1.2.3 is the tag that is released. WRITE=1 also measures the extras, for docs/installing.md.
 release: $(STAMP)
-	@$(PY) scripts/check_release.py
+	@$(PY) -m scripts.check_release $(if $(TAG),--tag $(TAG)) $(if $(WRITE),--write)
 
 cover: $(STAMP)
 	$(PY) -m pytest --cov --cov-report=term
