@@ -15,7 +15,9 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS, BUILD = ROOT / "docs", ROOT / "build" / "docs"
+DOCS = ROOT / "docs"
+BUILD = ROOT / "build" / (sys.argv[1] if len(sys.argv) > 1 else "docs")
+"""Another name keeps a build apart from one that runs at the same time."""
 PAGES = BUILD / "pages"
 INDEX = "pages.md"
 """What docs/README.md is called on the site, whose first page is site/index.md."""

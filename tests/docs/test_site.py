@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,6 @@ import pytest
 
 from tests.shape.scan import ROOT
 
-SITE = ROOT / "build" / "docs" / "site"
 LOADED = re.compile(
     r'<(?:script|img|iframe)\b[^>]*\bsrc="(https?:)?//|<link\b[^>]*rel="stylesheet"[^>]*href="(https?:)?//'
 )
@@ -19,9 +19,12 @@ LOADED = re.compile(
 
 @pytest.fixture(scope="module")
 def site() -> Path:
-    ran = subprocess.run([sys.executable, "site/build.py"], cwd=ROOT, capture_output=True, text=True, check=False)
+    """Each worker builds its own: two of them in one folder would take each other's files away."""
+    folder = f"docs-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
+    command = [sys.executable, "site/build.py", folder]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    return SITE
+    return ROOT / "build" / folder / "site"
 
 
 def test_every_page_is_on_the_site(site: Path) -> None:
