@@ -33,6 +33,7 @@ PAGES = (
     FigurePage("docs/benchmarks.md", (*_WHOLE, "yardstick/bench"), "make bench WRITE=1"),
     FigurePage("docs/clients.md", (*_WHOLE, "clients", "tests/live"), "make clients"),
     FigurePage("docs/frameworks.md", (*_WHOLE, "adapters", "tests/adapters"), "make adapters WRITE=1"),
+    FigurePage("docs/installing.md", _WHOLE, "make release WRITE=1"),
     FigurePage("docs/kits.md", (*_VIEWS, "yardstick/kits"), "make kits WRITE=1"),
     FigurePage("docs/measures.md", ("src/tenfold/store",), "tenfold eval search and generations with --set"),
     FigurePage(

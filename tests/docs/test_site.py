@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,14 @@ LOADED = re.compile(
 
 
 @pytest.fixture(scope="module")
-def site() -> Path:
+def site() -> Iterator[Path]:
     """Each worker builds its own: two of them in one folder would take each other's files away."""
-    folder = f"docs-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}"
-    command = [sys.executable, "site/build.py", folder]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ROOT / "build" / folder / "site"
+    (ROOT / "build").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="docs-", dir=ROOT / "build") as folder:
+        command = [sys.executable, "site/build.py", Path(folder).name]
+        ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        yield Path(folder) / "site"
 
 
 def test_every_page_is_on_the_site(site: Path) -> None:

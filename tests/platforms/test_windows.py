@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tenfold.apps.agent.coding_tools import build_kill_command
 from tenfold.apps.agent.file_tree import FileTree, Refusal
 from tenfold.apps.cli.gateway_commands import _PrivateLog
 from tenfold.apps.cli.process import is_closed_pipe, join_command
@@ -141,6 +142,11 @@ def test_no_second_program_gets_the_port_of_the_first() -> None:
     assert find_port_option({"SO_EXCLUSIVEADDRUSE": -5, "SO_REUSEADDR": 4}) == -5
     assert find_port_option({"SO_REUSEADDR": 4}) == 4
     assert find_port_option() == getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR)
+
+
+def test_a_program_in_the_agents_folder_is_not_taken_for_the_systems() -> None:
+    assert build_kill_command(7, {"SYSTEMROOT": r"D:\Win"})[0] == r"D:\Win\System32\taskkill.exe"
+    assert build_kill_command(7, {})[0] == r"C:\Windows\System32\taskkill.exe"
 
 
 def test_a_log_that_another_program_has_open_grows_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
