@@ -95,5 +95,5 @@ def test_an_agent_of_chat_and_run_keeps_them_with_another_model(
     agent = open_agent(store, AgentOptions(tmp_path, "demonstration", sizes=sizes), refuse)
     for _ in range(2):
         limits = agent.session.policy.get_limits(100_000)
-        assert (limits.soft, limits.target) == (30_000, 24_000)
+        assert (limits.soft, limits.target) == (30_000, 4_000)
         change_model(agent, "openai:gpt-4o-mini")

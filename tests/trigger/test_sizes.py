@@ -13,7 +13,11 @@ from tenfold.compaction.trigger.sizes import parse_size
 from tenfold.config.policies import POLICIES
 from tenfold.config.settings import LivePolicy, build_policy, load_settings
 from tenfold.core.meter.counters import CharacterCounter
+from tenfold.core.record.message import Message, Text
+from tenfold.core.record.token_reading import ProviderTokens
 from tenfold.errors import UsageError
+from tenfold.session import Session, SessionAddress
+from tenfold.store.sqlite.store import SqliteStore
 
 COUNTER = CharacterCounter()
 WINDOW, RESERVE = 200_000, 20_000
@@ -46,20 +50,44 @@ def test_a_target_of_its_own_stays_below_a_smaller_trigger() -> None:
     assert get_sizes(compact_at="20%")[1:] == (36_000, 28_800)
 
 
-def test_thrift_compacts_earlier_and_deeper_and_never_below_a_quarter_of_what_is_free() -> None:
+def test_thrift_compacts_earlier_and_deeper_whatever_the_window_is() -> None:
     off, half, full = (get_sizes(thrift=thrift) for thrift in (0.0, 0.5, 1.0))
     assert off == get_sizes()
     assert [*off] > [*half] > [*full]
-    assert full[1:] == (int(0.45 * FREE), FREE // 4)
+    assert full[1:] == (14_000, 4_000)
+    policy = build_policy("tenfold", COUNTER, thrift=1.0)
+    for window in (100_000, 1_000_000):
+        limits = policy.get_limits(window, floor=ProviderTokens(20_000))
+        assert (limits.soft, limits.target) == (34_000, 24_000), "the system prompt and the tools cannot be compacted"
+    small = policy.get_limits(10_000)
+    assert (small.soft, small.target) == (4_500, 2_500), "shares of what is free, where that is less"
 
 
-@given(thrift=st.floats(0, 1), window=st.integers(1_000, 2_000_000), policy=st.sampled_from(sorted(POLICIES)))
-def test_thrift_lowers_no_target_below_a_quarter(thrift: float, window: int, policy: str) -> None:
-    own = build_policy(policy, COUNTER).get_limits(window)
-    thrifty = build_policy(policy, COUNTER, thrift=thrift).get_limits(window)
-    assert min(own.target, thrifty.hard // 4) <= thrifty.target <= own.target
+@given(
+    thrift=st.floats(0, 1),
+    window=st.integers(1_000, 2_000_000),
+    floor=st.integers(0, 50_000),
+    policy=st.sampled_from(sorted(POLICIES)),
+)
+def test_thrift_lowers_no_target_below_its_least(thrift: float, window: int, floor: int, policy: str) -> None:
+    beside = ProviderTokens(floor)
+    own = build_policy(policy, COUNTER).get_limits(window, floor=beside)
+    thrifty = build_policy(policy, COUNTER, thrift=thrift).get_limits(window, floor=beside)
+    assert min(own.target, thrifty.hard // 4, floor + 4_000) <= thrifty.target <= own.target
     assert thrifty.warning <= thrifty.soft <= own.soft
     assert thrifty.hard == own.hard
+
+
+def test_a_thrifty_session_is_compacted_again_in_a_large_window() -> None:
+    policy = build_policy("tenfold", COUNTER, thrift=1.0)
+    session = Session.create(SessionAddress(SqliteStore(":memory:"), "s"), policy)
+    for number in range(60):
+        session.append(Message("user", (Text(f"{number} " + "please look at the next part of it. " * 60),), "human"))
+        check = session.compactor.build_call(window=1_000_000)
+        if session.compactor.is_check_due(check):
+            session.compact(check)
+    assert len(session.view.state.live_blocks) > 1, "a twentieth of the window would be 50,000 tokens"
+    assert session.take_reading(window=1_000_000).tokens < 16_000
 
 
 def test_a_named_target_comes_before_thrift_and_may_be_below_a_quarter() -> None:
@@ -114,7 +142,7 @@ def test_flags_come_before_variables_and_these_before_the_file(tmp_path: Path) -
         limits = config.build_policy(COUNTER, name).get_limits(WINDOW, output_reserve=RESERVE)
         return limits.soft, limits.target
 
-    assert read() == (108_000, int(0.325 * FREE))
+    assert read() == (108_000, (72_000 + 4_000) // 2)
     assert read("careful") == (108_000, 50_000)
     assert read("careful", TENFOLD_COMPACT_AT="70%") == (126_000, 50_000)
     assert read("careful", {"down_to": "20%"}, TENFOLD_COMPACT_AT="70%") == (126_000, 36_000)

@@ -161,14 +161,17 @@ class PolicyPlayer:
         """See `Player.before`."""
         session, track = self._session, self._recording
         session.append(*track.messages[new_indexes.start : new_indexes.stop])
-        check = session.compactor.build_call(window=self._window, floor=track.prefix)
-        spent = ModelCost()
-        if session.compactor.is_check_due(check):
-            spent = session.compact(check).spent
+        spent = self._compact_if_due(new_indexes)
         visible = list(session.view.get_visible_messages())
         tokens = session.conversation.get_measures().token_cache.measure(visible)
         pieces = [ReplayMessage(self._get_key(s), size) for s, size in zip(visible, tokens, strict=True)]
         return ReplayRequest(pieces, spent.input_tokens, spent.output_tokens)
+
+    def _compact_if_due(self, new_indexes: range) -> ModelCost:  # noqa: ARG002 - experiments decide by what is new
+        """Does what the policy's trigger says before the request, and returns what a model took for it."""
+        check = self._session.compactor.build_call(window=self._window, floor=self._recording.prefix)
+        is_due = self._session.compactor.is_check_due(check)
+        return self._session.compact(check).spent if is_due else ModelCost()
 
     def record_usage(self, prompt_tokens: int) -> None:
         """See `Player.after`."""

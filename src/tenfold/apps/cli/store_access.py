@@ -46,8 +46,9 @@ ThriftOption = Annotated[
     float | None,
     typer.Option(
         metavar="NUMBER",
-        help="Pay less for input, from 0 (off, the default) to 1: compact earlier and deeper, at 1 from 45% down to "
-        "25%. The agent then sees less of what was said, and has to look more up.",
+        help="Pay less for input, from 0 (off, the default) to 1: compact earlier and deeper, at 1 from 14,000 tokens "
+        "beside the system prompt and the tools down to 4,000. The agent then sees less of what was said, and has to "
+        "look more up.",
     ),
 ]
 

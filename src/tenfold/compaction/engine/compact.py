@@ -133,6 +133,7 @@ def plan_case(case: CompactionCase, *, allow_summaries: bool = True) -> Plan:
     allow_summaries = allow_summaries and not case.policy.summary.keeps_stages_alone
     draft = long_messages.shorten_request(case.draft, case.request_budget, case.call.recall)
     kept = case.count_kept_step()
+    draft = long_messages.keep_beginning(draft, case.compute_head_budget(kept))
     goal = case.build_goal(draft, kept)
     if kept:
         draft = long_messages.keep_unanswered_step(draft)

@@ -111,6 +111,18 @@ class CompactionCase(Struct, frozen=True):
         share = Counted(int(self.decision.target * self.policy.shares.request))
         return min(share, (self.decision.target - others) // 2)
 
+    def compute_head_budget(self, kept: Counted) -> int:
+        """Computes for how many tokens the first messages stay as they are, because the provider's cache holds them.
+
+        A target of a quarter of the limit has none to spare. There are none either where a target was named, which no
+        request need follow, and where the provider has refused what was sent. For `kept` see `build_goal`.
+        """
+        if self.call.to is not None or self.call.demand == "overflow":
+            return 0
+        decision = self.decision
+        share = int((decision.target - kept) * self.policy.shares.head)
+        return max(0, min(share, decision.target - decision.limit // 4))
+
     def count_kept_step(self) -> Counted:
         """Counts the tokens of the newest step if it stays whole because no answer follows its results, else 0.
 

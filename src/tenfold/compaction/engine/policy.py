@@ -44,6 +44,8 @@ class Shares(Struct, frozen=True):
     """How a target is divided: fractions of it for the protected tail, user messages, facts and narrative.
 
     `words` is the part of `facts`, also as a fraction of the target, for all that the user said, word for word.
+    `head` is for the first messages of the conversation, which stay as they are, so that the provider's cache holds
+    them after an automatic compaction too.
     `with_model` takes the place of all of them where a model writes.
     `request` is what the current request may take word for word; of a longer one head and tail are shown. With
     `fills_room`, what the target has left goes to the summary and to outputs that were elided; without it, facts keep
@@ -56,6 +58,7 @@ class Shares(Struct, frozen=True):
     narrative: float = 0.20
     words: float = 0.0
     request: float = 1.0
+    head: float = 0.0
     fills_room: bool = False
     with_model: Shares | None = None
 
@@ -164,7 +167,11 @@ class Policy(Struct, frozen=True):
 
 _WITH_MODEL = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, words=0.15, request=0.25, fills_room=True)
 """A model tells as much in less room than code, so the user's own words and the newest messages get more."""
-SHARES = Shares(tail=0.15, users=0.0, facts=0.25, narrative=0.60, request=0.25, fills_room=True, with_model=_WITH_MODEL)
+_HEAD = 0.375
+"""15 % of the window, at the default target (docs/decisions/0036)."""
+SHARES = Shares(
+    tail=0.15, users=0.0, facts=0.25, narrative=0.60, request=0.25, head=_HEAD, fills_room=True, with_model=_WITH_MODEL
+)
 """Shares of the target: where code writes, what it tells gets most of the room (docs/decisions/0018)."""
 
 

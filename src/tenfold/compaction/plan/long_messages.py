@@ -1,11 +1,16 @@
-"""Shortens what would take the room of everything else: a request with a pasted document, a huge output just read."""
+"""Shortens what would take the room of everything else: a request with a pasted document, a huge output just read.
+
+And keeps what is worth its room as it is: the newest step, the beginning of the conversation.
+"""
 
 from __future__ import annotations
+
+from itertools import takewhile
 
 from msgspec.structs import replace
 
 from tenfold.compaction.plan.draft import Draft, Goal, RecallMode, find_unanswered_step
-from tenfold.compaction.plan.protected import CURRENT_REQUEST, UNANSWERED_STEP
+from tenfold.compaction.plan.protected import CACHED_BEGINNING, CURRENT_REQUEST, UNANSWERED_STEP
 from tenfold.compaction.plan.stages.elide import TruncateOutputsStage
 from tenfold.compaction.plan.stubs import cut_attachments, render_hint_for
 from tenfold.core.record.entry import get_message
@@ -74,6 +79,30 @@ def keep_unanswered_step(draft: Draft) -> Draft:
     keys = {s.key: UNANSWERED_STEP for s in piece.get_visible_messages()}
     draft = replace(draft, protected=keys | draft.protected)
     return draft.with_piece(index, replace(piece, protected_reason=piece.protected_reason or UNANSWERED_STEP))
+
+
+def keep_beginning(draft: Draft, budget: int) -> Draft:
+    """Returns the draft in which no stage may change the first messages, as many whole steps as `budget` tokens hold.
+
+    A provider's cache still holds them after the compaction, so they cost a tenth of what would stand in their place.
+    What an earlier compaction has kept there stays, and what it has replaced ends them.
+    """
+    first = draft.floor_end
+    for index, piece in enumerate(draft.pieces[first:], first):
+        shown = piece.get_visible_messages()
+        kept = [*takewhile(lambda each: each[0].is_original, zip(shown, piece.sizes, strict=True))]
+        size = sum((tokens for _, tokens in kept), NO_TOKENS)
+        if piece.is_changed or size > budget:
+            return draft
+        budget -= size
+        keys = {each.key: CACHED_BEGINNING for each, _ in kept}
+        draft = replace(draft, protected=keys | draft.protected)
+        if len(kept) < len(shown):
+            return draft
+        if piece.units[0].block_part is None:
+            reason = piece.protected_reason or (CACHED_BEGINNING if shown else "")
+            draft = draft.with_piece(index, replace(piece, protected_reason=reason))
+    return draft
 
 
 def shorten_unanswered_outputs(draft: Draft, goal: Goal) -> Draft:

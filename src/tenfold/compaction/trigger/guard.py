@@ -66,7 +66,7 @@ def decide(  # noqa: PLR0913 - every one is a different fact, and the pure funct
     """Decides whether to compact a view of this Reading, and down to what.
 
     `to` is an explicit target and overrides `limits` (None: the window is unknown). `least` is what nothing can go
-    below. `minimum_growth` is the policy's.
+    below. `minimum_growth` is the policy's; half of the way from the target to the trigger is always enough.
     """
     tokens = reading.tokens
     need: Need = "soft"
@@ -76,6 +76,7 @@ def decide(  # noqa: PLR0913 - every one is a different fact, and the pure funct
         return _build_unknown(reading, demand)
     else:
         need = "hard" if demand == "overflow" else limits.get_need(tokens)
+        minimum_growth = min(minimum_growth, ProviderTokens(max(1, (limits.soft - limits.target) // 2)))
         idle = Decision(False, need, _find_target(limits, demand, tokens), limits.hard, "nothing", False, "")
         if demand == "check" and need in ("none", "warn"):
             return replace(idle, status="", reason=_explain_below(reading, limits))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from math import ceil
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,7 +20,12 @@ MAX_TARGET_SHARE = 0.8
 WARNING_SHARE = 14 / 17
 """Where a summary begins to be prepared, as a share of the trigger: 70 % for one of 85 %."""
 THRIFTY_TRIGGER, THRIFTY_TARGET = 0.45, 0.25
-"""The shares of what is free at which the greatest thrift acts, and down to which."""
+"""The shares of what is free at which the greatest thrift acts, and down to which, where that is less than these:"""
+THRIFTY_TRIGGER_TOKENS, THRIFTY_TARGET_TOKENS = 14_000, 4_000
+"""The tokens beside the floor at which the greatest thrift acts, and down to which. What a request costs depends on its
+tokens, however large the window is. Caches take 10 to 12.5 times as much for writing as for reading, so at steps of
+1,000 to 2,000 tokens a view is cheapest if it grows to about four times of what the last compaction left.
+"""
 
 
 def parse_size(name: str, value: Size | str) -> Size:
@@ -49,7 +55,8 @@ def convert_size(size: Size, total: int) -> int:
 class NamedSizes(Struct, frozen=True):
     """The sizes a user named: `compact_at` and `down_to`, None for the policy's own, and how far to save.
 
-    `thrift` 0 saves nothing, 1 as much as it can: it compacts earlier and deeper, down to a quarter of what is free.
+    `thrift` 0 saves nothing, 1 as much as it can: it compacts earlier and deeper, down to 4,000 tokens beside the
+    system prompt and the tools, and in small windows to a quarter of what is free.
     """
 
     compact_at: Size | None = None
@@ -83,12 +90,17 @@ class SizedTrigger(Struct, frozen=True):
         """Returns the policy's limits with those sizes. Thrift only lowers them, and a named size comes before it."""
         limits, sizes = self.trigger.get_limits(window, output_reserve=output_reserve, floor=floor), self.sizes
         free = limits.hard
-        soft = _shift_size(limits.soft, THRIFTY_TRIGGER * free, sizes.thrift)
-        target = _shift_size(limits.target, THRIFTY_TARGET * free, sizes.thrift)
-        if sizes.compact_at is not None:
-            soft = min(convert_size(sizes.compact_at, free), free)
+        thrifty = (
+            min(THRIFTY_TRIGGER * free, floor + THRIFTY_TRIGGER_TOKENS),
+            min(THRIFTY_TARGET * free, floor + THRIFTY_TARGET_TOKENS),
+        )
+        soft = _shift_size(limits.soft, thrifty[0], sizes.thrift)
+        target = _shift_size(limits.target, thrifty[1], sizes.thrift)
         if sizes.down_to is not None:
             target = convert_size(sizes.down_to, free)
+            soft = max(soft, min(limits.soft, ceil(target / MAX_TARGET_SHARE)))  # it comes before thrift
+        if sizes.compact_at is not None:
+            soft = min(convert_size(sizes.compact_at, free), free)
         if soft == limits.soft and target == limits.target:
             return limits
         target = max(1, min(target, int(MAX_TARGET_SHARE * soft)))

@@ -1,0 +1,79 @@
+"""What a run costs, and what its agent still saw at five moments of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from itertools import pairwise
+
+import pytest
+
+from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, get_prices
+from tenfold_yardstick.cases import EvalSession
+from tenfold_yardstick.players import PlayerFactory, Recording, UnchangedPlayer, build_recording
+from tenfold_yardstick.run_recall import (
+    MOMENTS,
+    FrozenPrefixPlayer,
+    FrozenSummaries,
+    PhasePlayer,
+    SizedPlayer,
+    find_moments,
+    see_run,
+)
+
+WINDOW = 12_000
+PLAYERS: dict[str, PlayerFactory] = {
+    "tenfold": SizedPlayer,
+    "thrift": partial(SizedPlayer, settings={"thrift": 1.0}),
+    "prefix": partial(FrozenPrefixPlayer, share=0.15),
+    "frozen": partial(SizedPlayer, stage=FrozenSummaries()),
+    "phase": PhasePlayer,
+}
+
+
+@pytest.fixture(scope="module")
+def recording() -> Recording:
+    """A session of 60 steps. Each result names a file that the agent reads ten steps later."""
+    chat: list[dict[str, object]] = [{"role": "user", "content": "Read all the parts, one after the other."}]
+    for n in range(60):
+        path = f"lib/module_{max(0, n - 10)}/handler_{max(0, n - 10)}.py"
+        call = {"name": "read_file", "arguments": json.dumps({"path": path})}
+        said = {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": f"c{n}", "type": "function", "function": call}],
+        }
+        text = f"See lib/module_{n}/handler_{n}.py\n" + " ".join(f"value{n}x{at}" for at in range(90))
+        chat += [said, {"role": "tool", "tool_call_id": f"c{n}", "content": text}]
+    chat.append({"role": "assistant", "content": "All parts answer."})
+    return build_recording(EvalSession("ports", tuple(chat), (), ()), prefix=1_000)
+
+
+def test_there_are_five_moments_with_what_was_needed_from_then_on(recording: Recording) -> None:
+    moments = find_moments(recording)
+    assert len(moments) == MOMENTS
+    assert all(each.facts for each in moments)
+
+
+def test_a_run_without_compaction_shows_all_of_it_and_others_cost_less(recording: Recording) -> None:
+    moments, prices = find_moments(recording), [get_prices(name) for name in DEFAULT_PRICE_LISTS]
+    none = see_run(recording, moments, "none", UnchangedPlayer, window=WINDOW, prices=prices)
+    assert none.present == none.needed == sum(len(each.facts) for each in moments)
+    for name, build in PLAYERS.items():
+        run = see_run(recording, moments, name, build, window=WINDOW, prices=prices)
+        assert run.replay.compactions, name
+        assert 0 < run.present <= run.needed, name
+        assert run.replay.bills[0].total < none.replay.bills[0].total, name
+
+
+def test_earlier_summaries_stay_byte_for_byte(recording: Recording) -> None:
+    player = SizedPlayer(recording, WINDOW, settings={"down_to": 0.3}, stage=FrozenSummaries())
+    seen, shown = 0, list[list[str]]()
+    for answer in recording.answer_indexes:
+        player.prepare_request(range(seen, answer))
+        seen = answer
+        summaries = re.findall("<tenfold-summary>.*?</tenfold-summary>", player.read_view(), re.DOTALL)
+        if not shown or summaries != shown[-1]:
+            shown.append(summaries)
+    assert any(before and after[: len(before)] == before for before, after in pairwise(shown))
