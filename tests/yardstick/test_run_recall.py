@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import pytest
 
+from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, get_prices
 from tenfold_yardstick.cases import EvalSession
 from tenfold_yardstick.players import PlayerFactory, Recording, UnchangedPlayer, build_recording
@@ -35,7 +36,7 @@ PLAYERS: dict[str, PlayerFactory] = {
 @pytest.fixture(scope="module")
 def recording() -> Recording:
     """A session of 60 steps. Each result names a file that the agent reads ten steps later."""
-    chat: list[dict[str, object]] = [{"role": "user", "content": "Read all the parts, one after the other."}]
+    chat: list[ChatMessage] = [{"role": "user", "content": "Read all the parts, one after the other."}]
     for n in range(60):
         path = f"lib/module_{max(0, n - 10)}/handler_{max(0, n - 10)}.py"
         call = {"name": "read_file", "arguments": json.dumps({"path": path})}
