@@ -40,7 +40,7 @@ def recording() -> Recording:
     for n in range(60):
         path = f"lib/module_{max(0, n - 10)}/handler_{max(0, n - 10)}.py"
         call = {"name": "read_file", "arguments": json.dumps({"path": path})}
-        said = {
+        said: ChatMessage = {
             "role": "assistant",
             "content": "",
             "tool_calls": [{"id": f"c{n}", "type": "function", "function": call}],
