@@ -29,6 +29,9 @@ class FigurePage(NamedTuple):
 
 
 PAGES = (
+    FigurePage(
+        "docs/bill.md", (*_VIEWS, "yardstick/src"), "TENFOLD_SESSIONS=... python -m yardstick.scripts.bill_page --write"
+    ),
     FigurePage("docs/compare.md", _VIEWS, "make yardstick, then copy its figures"),
     FigurePage("docs/benchmarks.md", (*_WHOLE, "yardstick/bench"), "make bench WRITE=1"),
     FigurePage("docs/clients.md", (*_WHOLE, "clients", "tests/live"), "make clients"),

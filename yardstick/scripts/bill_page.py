@@ -1,4 +1,4 @@
-"""Measures what sessions cost with and without Tenfold, and writes it into docs/bill.md: `make bill WRITE=1`.
+"""Measures what sessions cost with and without Tenfold: `python -m yardstick.scripts.bill_page`, `--write` for docs/bill.md.
 
 It replays the project's sessions and those in the folder that `TENFOLD_SESSIONS` names, in two windows and by two price
 lists, and looks at five moments of each run at what the agent still saw. `--experiments` adds those of decision 0036.
@@ -7,18 +7,19 @@ lists, and looks at five moments of each run at what the agent still saw. `--exp
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from scripts.figures import describe_measurement
+from tenfold.compaction.trigger.sizes import THRIFTY_TRIGGER_TOKENS
 from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, Prices, describe_price_source, get_prices
 from tenfold_yardstick.commands.eval_options import read_conversations
 from tenfold_yardstick.players import PlayerFactory, Recording, UnchangedPlayer, build_recording
 from tenfold_yardstick.run_recall import (
     FrozenPrefixPlayer,
     FrozenSummaries,
-    Moment,
     PhasePlayer,
     SeenRun,
     SizedPlayer,
@@ -43,27 +44,39 @@ EXPERIMENTS: Mapping[str, PlayerFactory] = {
     "earlier summaries stay": partial(SizedPlayer, stage=FrozenSummaries()),
     "where phases end": PhasePlayer,
 }
-SMALL = 2_000
-"""Below so many tokens in all, a session cannot reach any trigger."""
-Group = Callable[[SeenRun, SeenRun], bool]
+Played = Mapping[str, Mapping[str, SeenRun]]
+"""The runs of one window, by session and method."""
 
 
-def measure(methods: Mapping[str, PlayerFactory]) -> dict[int, dict[str, dict[str, SeenRun]]]:
-    """Plays all sessions: by window, session and method."""
+def measure(methods: Mapping[str, PlayerFactory]) -> dict[int, Played]:
+    """Plays all sessions in each window, each window in a process of its own."""
+    with ProcessPoolExecutor(len(WINDOWS)) as pool:
+        return dict(zip(WINDOWS, pool.map(partial(_play_window, methods), WINDOWS), strict=True))
+
+
+def _play_window(methods: Mapping[str, PlayerFactory], window: int) -> Played:
     prices = [get_prices(name) for name in DEFAULT_PRICE_LISTS]
     tracks = [build_recording(session) for session in read_conversations(list_folders())]
-    moments = {track.name: find_moments(track) for track in tracks}
-    return {window: {t.name: _play(t, moments[t.name], methods, window, prices) for t in tracks} for window in WINDOWS}
+    return {track.name: _play(track, methods, window, prices) for track in tracks}
 
 
 def _play(
-    track: Recording, moments: Sequence[Moment], methods: Mapping[str, PlayerFactory], window: int, prices: list[Prices]
+    track: Recording, methods: Mapping[str, PlayerFactory], window: int, prices: list[Prices]
 ) -> dict[str, SeenRun]:
+    """Plays a session. One that no method would ever compact is played once, and nothing of it is hidden."""
     print(f"{track.name}, window {window:,}", file=sys.stderr)
-    return {name: see_run(track, moments, name, build, window=window, prices=prices) for name, build in methods.items()}
+    is_small = track.prefix + sum(track.tokens) <= track.prefix + THRIFTY_TRIGGER_TOKENS
+    moments = [] if is_small else find_moments(track)
+    none = see_run(track, moments, "none", UnchangedPlayer, window=window, prices=prices)
+    if is_small:
+        return dict.fromkeys(methods, none)
+    return {
+        name: none if name == "none" else see_run(track, moments, name, build, window=window, prices=prices)
+        for name, build in methods.items()
+    }
 
 
-def build_page(played: Mapping[int, Mapping[str, Mapping[str, SeenRun]]]) -> str:
+def build_page(played: Mapping[int, Played]) -> str:
     """Returns the section of the page."""
     lines = [f"{describe_measurement()} Prices: {describe_price_source()}.", ""]
     for window, sessions in played.items():
@@ -74,7 +87,7 @@ def build_page(played: Mapping[int, Mapping[str, Mapping[str, SeenRun]]]) -> str
     return "\n".join([*lines, *_list_losses(played)])
 
 
-def _build_table(title: str, sessions: Mapping[str, Mapping[str, SeenRun]]) -> list[str]:
+def _build_table(title: str, sessions: Played) -> list[str]:
     names = [name.rpartition(":")[2] for name in DEFAULT_PRICE_LISTS]
     head = ["", "compactions", *(f"{name}, of none" for name in names), "dearer than none", "still seen"]
     rows = [f"| {' | '.join([title, *head[1:]])} |", f"|{'---|' * len(head)}"]
@@ -96,7 +109,7 @@ def _is_dearer(run: SeenRun, none: SeenRun) -> bool:
     return any(own.total > before.total * (1 + 1e-9) for own, before in pairs)
 
 
-def _list_losses(played: Mapping[int, Mapping[str, Mapping[str, SeenRun]]]) -> list[str]:
+def _list_losses(played: Mapping[int, Played]) -> list[str]:
     """Lists where compaction did not pay, and why."""
     lines = ["### Where it did not pay", ""]
     rows = []
