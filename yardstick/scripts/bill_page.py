@@ -1,4 +1,4 @@
-"""Measures what sessions cost with and without Tenfold: `python -m yardstick.scripts.bill_page`, `--write` for docs/bill.md.
+"""Measures what sessions cost with and without Tenfold; with `--write`, docs/bill.md gets the figures.
 
 It replays the project's sessions and those in the folder that `TENFOLD_SESSIONS` names, in two windows and by two price
 lists, and looks at five moments of each run at what the agent still saw. `--experiments` adds those of decision 0036.
@@ -65,7 +65,7 @@ def _play(
 ) -> dict[str, SeenRun]:
     """Plays a session. One that no method would ever compact is played once, and nothing of it is hidden."""
     print(f"{track.name}, window {window:,}", file=sys.stderr)
-    is_small = track.prefix + sum(track.tokens) <= track.prefix + THRIFTY_TRIGGER_TOKENS
+    is_small = sum(track.tokens) <= THRIFTY_TRIGGER_TOKENS
     moments = [] if is_small else find_moments(track)
     none = see_run(track, moments, "none", UnchangedPlayer, window=window, prices=prices)
     if is_small:
