@@ -63,7 +63,9 @@ GENERATIONS_INTRO = """\
 A long session is compacted more than once, and each time the view of the last compaction is compacted too. Here a
 session grows in equal stretches and is compacted after each. Then up to fifteen questions are asked, spread over what
 has been said, and code looks for their answers in the view. The lookup arm may search the session once for the words of
-the question. The ceiling, `full-past`, is the session without a compaction."""
+the question. The ceiling, `full-past`, is the session without a compaction.
+[The measures](measures.md#recall-over-generations) has the procedure, the figures on a public set, and how to set yours
+beside them."""
 PEERS_INTRO = """\
 These are the versions that were measured. [The peers](peers.md) says how each one is asked."""
 _NOT_MEASURED = "Future-use recall was not measured."
