@@ -28,7 +28,7 @@ from tenfold.apps.inspector.live import (
     follow_store,
     put_off,
 )
-from tenfold.apps.inspector.visits import OpenSessions
+from tenfold.apps.inspector.visits import OpenSessions, PageSources
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import SessionInfo, Store
 from tenfold.store.location import open_store
@@ -104,7 +104,7 @@ def test_several_gateways_are_heard_side_by_side_and_a_lost_one_is_named(store: 
         for number, url in enumerate(urls[:2]):
             make_talk(f"t{number}").send(url)
         said = read_stream(
-            Inspector(store, keeper, gateways=urls),
+            Inspector(store, keeper, sources=PageSources(urls)),
             [*urls[:2], "is not heard: it does not answer", "unchanged", "unchanged"],
         )
     assert said.count("is not heard: it does not answer") >= 1
@@ -152,7 +152,7 @@ def test_a_visitor_sees_the_requests_of_the_own_key_alone(store: Store, keeper: 
         for key, tag in ((anna, "a"), (bob, "b")):
             make_talk(tag).send(served.url, **{"x-tenfold-key": key})
         mine, others = (next(iter(store.list_sessions(name))).info.id for name in ("north", "south"))
-        inspector = Inspector(store, keeper, host="0.0.0.0", gateways=[served.url])  # noqa: S104 - shared, with keys
+        inspector = Inspector(store, keeper, host="0.0.0.0", sources=PageSources((served.url,)))  # noqa: S104 - shared, with keys
         said = read_stream(inspector, [mine], key=anna)
         assert others not in said
         wait_until(lambda: [line for line in store.read_record() if line.action == "watch requests"])

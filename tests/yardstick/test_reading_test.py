@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.errors import BadInput
 from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
-from tenfold.testing.chats import count_total_tokens
+from tenfold.testing.chats import count_total_tokens, render_view
 from tenfold.testing.methods import BASELINES, Baseline, Method, Preset, UnableError, keep_last
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import read_sessions
@@ -36,7 +36,7 @@ from tenfold_yardstick.reading.recorded_writer import RecordedWriter
 from tenfold_yardstick.reading.recordings import RecordedReading, Recordings, load_recordings
 from tenfold_yardstick.reading.score_tables import build_tables
 from tenfold_yardstick.reading.scoring import Examination, ReadingScores, examine_views, score_readings
-from tenfold_yardstick.reading.views import make_views, render_view
+from tenfold_yardstick.reading.views import make_views
 from tenfold_yardstick.reading.written_methods import (
     CLASSIC,
     CLASSIC_PROMPT,

@@ -16,6 +16,7 @@ from tenfold.core.view.path import Path as LogPath
 from tenfold.core.view.units import VisibleMessage
 from tenfold.core.wire import WIRES
 from tenfold.formats import ParsedSession, read_file
+from tenfold.testing.probes.chat_text import get_tool_calls
 from tenfold.testing.probes.kinds import ChatMessage
 
 MODEL = "gpt-4o"
@@ -102,3 +103,22 @@ def _find_main_path(entries: Sequence[Entry]) -> list[Entry]:
         path.append(entry)
         entry = by_id.get(entry.parent) if entry.parent is not None else None
     return path[::-1]
+
+
+def render_view(messages: Sequence[ChatMessage]) -> str:
+    """Renders chat messages as text: each under its role, with its calls."""
+    return "\n\n".join(_render_message(message) for message in messages) + "\n"
+
+
+def _render_message(message: ChatMessage) -> str:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [content]
+    lines = [f"[{get_role(message)}]", *(_render_part(part) for part in parts if part)]
+    lines += [f"[call {name} {arguments}]" for _, name, arguments in get_tool_calls(message)]
+    return "\n".join(lines)
+
+
+def _render_part(part: object) -> str:
+    if not isinstance(part, dict):
+        return str(part)
+    return str(part.get("text") or part.get("refusal") or f"[{part.get('type', 'part')}]")

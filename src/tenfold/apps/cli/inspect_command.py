@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import webbrowser
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote, urlsplit
 
 import typer
 
 from tenfold.apps.cli.console import print_note, show
+from tenfold.apps.cli.source_files import parse_path
 from tenfold.apps.cli.store_access import (
     NO_MODELS,
     NamespaceOption,
@@ -76,6 +78,15 @@ def inspect_store(  # noqa: PLR0913 - a parameter for each option
             "TENFOLD_GATEWAY_KEY. Default: the address of `tenfold serve` in your settings.",
         ),
     ] = None,
+    readings: Annotated[
+        list[Path] | None,
+        typer.Option(
+            parser=parse_path,
+            metavar="PATH",
+            help="Show the answers of a reading test beside the views that gave them: a folder or file that `tenfold "
+            "eval reading --record` wrote. Give the folder of the question files as well if it is another.",
+        ),
+    ] = None,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
 ) -> None:
@@ -85,7 +96,9 @@ def inspect_store(  # noqa: PLR0913 - a parameter for each option
     """
     try:
         from tenfold.apps.inspector.application import Inspector  # noqa: PLC0415 - an optional extra
+        from tenfold.apps.inspector.readings import load_readings  # noqa: PLC0415 - the same
         from tenfold.apps.inspector.server import run_inspector  # noqa: PLC0415 - the same
+        from tenfold.apps.inspector.visits import PageSources  # noqa: PLC0415 - the same
     except ImportError as exc:
         raise UsageError(f"the pages need {exc.name}: pip install 'tenfold[inspect]'") from exc
     config = load_settings()
@@ -105,7 +118,10 @@ def inspect_store(  # noqa: PLR0913 - a parameter for each option
             _Keeper(config, find_location(store)),
             namespace=namespace,
             host=host,
-            gateways=[_check_gateway(url) for url in gateway or list_gateways(config, os.environ)],
-            gateway_key=os.environ.get(KEY_VARIABLE, ""),
+            sources=PageSources(
+                tuple(_check_gateway(url) for url in gateway or list_gateways(config, os.environ)),
+                os.environ.get(KEY_VARIABLE, ""),
+                load_readings(readings) if readings else None,
+            ),
         )
         run_inspector(inspector, host=host, port=port, announce=announce)

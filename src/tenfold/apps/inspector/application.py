@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from starlette.types import ASGIApp
 
 from tenfold.apps.inspector.actions import ACTIONS
 from tenfold.apps.inspector.bill_pages import BILL_PAGES
+from tenfold.apps.inspector.compare_pages import COMPARE_PAGES
 from tenfold.apps.inspector.gate import GIVEN_KEY, Gate, read_form
 from tenfold.apps.inspector.live_pages import LIVE_PAGES
+from tenfold.apps.inspector.reading_pages import READING_PAGES
 from tenfold.apps.inspector.rendering import respond, tell_script
 from tenfold.apps.inspector.routes import PAGES
-from tenfold.apps.inspector.visits import OpenSessions, Page, SessionKeeper, Visit
+from tenfold.apps.inspector.visits import NO_SOURCES, OpenSessions, Page, PageSources, SessionKeeper, Visit
 from tenfold.apps.keyring import ACCESS, Access, Keyring
 from tenfold.apps.listening import LOOPBACK_HOSTS, keep_pages_out
 from tenfold.errors import NotFoundError, TenfoldError, UsageError
@@ -46,10 +48,8 @@ class Inspector:
         *,
         namespace: str = DEFAULT_NAMESPACE,
         host: str = "127.0.0.1",
-        gateways: Sequence[str] = (),
-        gateway_key: str = "",
+        sources: PageSources = NO_SOURCES,
     ) -> None:
-        """`gateways` are the addresses of those whose requests are shown, and `gateway_key` the owner's key of them."""
         is_shared = host not in LOOPBACK_HOSTS
         self.keyring = Keyring(store, own_key="", namespace=namespace) if is_shared else None
         if self.keyring is not None and not self.keyring.is_key_needed():
@@ -57,10 +57,10 @@ class Inspector:
                 f"{host} can be reached by others, so the pages there need keys: make one with `tenfold keys create "
                 "NAME`, or leave --host out"
             )
-        self.sessions = OpenSessions(store, keeper, self.keyring, gateways=gateways, key=gateway_key)
+        self.sessions = OpenSessions(store, keeper, self.keyring, sources)
         routes = [
             Route(path, self._build_endpoint(page, method), methods=[method])
-            for path, method, page in (*PAGES, *ACTIONS, *BILL_PAGES, *LIVE_PAGES)
+            for path, method, page in (*PAGES, *ACTIONS, *BILL_PAGES, *LIVE_PAGES, *COMPARE_PAGES, *READING_PAGES)
         ]
         static = StaticFiles(directory=Path(str(files("tenfold.apps.inspector"))) / "static")
         starlette = Starlette(

@@ -56,7 +56,7 @@ class _Watching:
 
         visit, namespace = self._visit, self._visit.namespace
         followed = [
-            follow_gateway(url, visit.gateway_key, self._sessions, namespace) for url in visit.sessions.gateways
+            follow_gateway(url, visit.gateway_key, self._sessions, namespace) for url in visit.sessions.sources.gateways
         ]
         stored = follow_store(self._sessions, namespace, lambda: any(s.is_heard for s in self._gateways.values()))
         tasks = [asyncio.ensure_future(pump(items)) for items in (*followed, stored)]
@@ -91,7 +91,7 @@ class _Watching:
         return [_encode_event(kind, rows), _encode_event("near", render("near.html", near=self._find_near(item)))]
 
     def _tell_source(self) -> str:
-        states = [self._gateways.get(url, GatewayState(url, is_heard=False)) for url in self._sessions.gateways]
+        states = [self._gateways.get(url, GatewayState(url, is_heard=False)) for url in self._sessions.sources.gateways]
         return _encode_event("source", render("live_source.html", states=states))
 
     def _find_near(self, requests: tuple[LiveRequest, ...]) -> list[Near]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from msgspec import Struct
 from starlette.responses import Response
 
+from tenfold.apps.inspector.readings import Readings
 from tenfold.apps.inspector.timeline import Measured, Timeline, build_timeline, measure_session
 from tenfold.apps.keyring import Access, Keyring, note_access
 from tenfold.errors import UsageError
@@ -69,21 +71,28 @@ class OpenSession:
         return self._timeline[1]
 
 
+class PageSources(Struct, frozen=True):
+    """What the pages show besides the store.
+
+    `gateways` are the addresses of those whose requests are shown, and `gateway_key` is the owner's key of them.
+    `readings` are shown to the owner alone.
+    """
+
+    gateways: tuple[str, ...] = ()
+    gateway_key: str = ""
+    readings: Readings | None = None
+
+
+NO_SOURCES = PageSources()
+
+
 class OpenSessions:
     """The sessions of a store that were looked at last, each held open."""
 
     def __init__(
-        self,
-        store: Store,
-        keeper: SessionKeeper,
-        keyring: Keyring | None,
-        *,
-        gateways: Sequence[str] = (),
-        key: str = "",
+        self, store: Store, keeper: SessionKeeper, keyring: Keyring | None, sources: PageSources = NO_SOURCES
     ) -> None:
-        """`gateways` are the addresses of those that tell of requests, and `key` opens them for the owner."""
-        self.store, self.keeper, self.keyring = store, keeper, keyring
-        self.gateways, self.gateway_key = tuple(gateways), key
+        self.store, self.keeper, self.keyring, self.sources = store, keeper, keyring, sources
         self._open: OrderedDict[tuple[str, str, str], OpenSession] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -132,7 +141,7 @@ class Visit:
     @property
     def gateway_key(self) -> str:
         """The key by which a gateway is asked for this visitor: the visitor's own, so that it tells no more."""
-        return self.sessions.gateway_key if self.sessions.keyring is None else self._key
+        return self.sessions.sources.gateway_key if self.sessions.keyring is None else self._key
 
     def is_still_let_in(self) -> bool:
         """Tells whether the visitor's key is still valid."""
@@ -159,6 +168,11 @@ class Visit:
         """Raises `UsageError` if this visitor may only read."""
         if self.access.is_read_only:
             raise UsageError(f"your key may only read: sign in with another to {action}")
+
+    @property
+    def readings(self) -> Readings | None:
+        """The readings that may be shown to this visitor: they belong to the person who started the pages."""
+        return self.sessions.sources.readings if self.sessions.keyring is None else None
 
     def note(self, action: str, target: str) -> None:
         """Notes in the store's record what was done, where the store keeps one."""

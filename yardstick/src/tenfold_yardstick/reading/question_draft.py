@@ -10,11 +10,11 @@ from msgspec import Struct
 from tenfold.core.record.ask import SummaryAsk
 from tenfold.errors import BadInput
 from tenfold.models.model import Model
+from tenfold.testing.chats import render_view
 from tenfold.testing.methods import UnableError
 from tenfold_yardstick.cases import EvalSession
 from tenfold_yardstick.reading.question_files import THIRDS, QuestionFile, ReadingQuestion
 from tenfold_yardstick.reading.readers import ask_model
-from tenfold_yardstick.reading.views import render_view
 
 CATEGORIES = (
     "instruction",

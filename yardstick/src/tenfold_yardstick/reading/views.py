@@ -9,9 +9,8 @@ from itertools import accumulate, product
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tenfold.testing.chats import count_total_tokens, get_role
+from tenfold.testing.chats import count_total_tokens, render_view
 from tenfold.testing.methods import Method, UnableError, compact_in_rounds, split_past
-from tenfold.testing.probes.chat_text import get_tool_calls
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.reading.question_files import ReadingCase
 
@@ -117,22 +116,3 @@ def _build_view(view: ReadView, messages: Sequence[ChatMessage]) -> ReadView:
         return view
     text = render_view(messages)
     return replace(view, text=text, hash=sha256(text.encode()).hexdigest())
-
-
-def render_view(messages: Sequence[ChatMessage]) -> str:
-    """Renders chat messages as text: each under its role, with its calls."""
-    return "\n\n".join(_render_message(message) for message in messages) + "\n"
-
-
-def _render_message(message: ChatMessage) -> str:
-    content = message.get("content")
-    parts = content if isinstance(content, list) else [content]
-    lines = [f"[{get_role(message)}]", *(_render_part(part) for part in parts if part)]
-    lines += [f"[call {name} {arguments}]" for _, name, arguments in get_tool_calls(message)]
-    return "\n".join(lines)
-
-
-def _render_part(part: object) -> str:
-    if not isinstance(part, dict):
-        return str(part)
-    return str(part.get("text") or part.get("refusal") or f"[{part.get('type', 'part')}]")
