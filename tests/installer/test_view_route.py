@@ -85,6 +85,42 @@ def test_a_long_one_is_compacted_at_times_and_else_what_was_sent_stays(
     assert totals.tokens_before > totals.tokens_after
 
 
+TOO_LONG = "This model's maximum context length is 6000 tokens. Please reduce the length of the messages."
+
+
+@pytest.mark.parametrize("text", [TOO_LONG, "input length exceeds the model maximum: it exceeds the max_model_len"])
+def test_what_the_provider_refused_as_too_long_is_asked_again_and_is_shorter(url: str, text: str) -> None:
+    messages = build_steps(8)
+    first = ask(url, messages)
+    again = ask(url, messages, refused={"status": 400, "text": text})
+    assert len(json.dumps(again["messages"])) < 0.8 * len(json.dumps(first["messages"]))
+    assert again["messages"][-1] == messages[-1]
+    longer = ask(url, build_steps(9))
+    assert longer["messages"][: len(again["messages"])] == again["messages"]
+    if text == TOO_LONG:
+        assert again["tokens_after"] < 6_000
+        assert all(ask(url, build_steps(count))["tokens_after"] < 6_000 for count in range(9, 14))
+
+
+@pytest.mark.parametrize(
+    ("refused", "status"),
+    [
+        ({"status": 401, "text": "no such key"}, 422),
+        ({"status": 429, "text": TOO_LONG}, 422),
+        ({"text": "the model is overloaded"}, 422),
+        ({"status": 413, "text": ""}, 409),
+        ({"status": "400", "text": ""}, 400),
+        ("too long", 400),
+    ],
+)
+def test_another_refusal_is_told_from_one_as_too_long(url: str, refused: object, status: int) -> None:
+    short: list[Json] = [{"role": "user", "content": "Look at part 1."}]
+    body = {"wire": "openai-chat", "messages": short, "session": "s1", "window": 16_000, "refused": refused}
+    answer = httpx.post(url, json=body)
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"]
+
+
 def test_what_the_client_says_at_the_beginning_stays_as_in_a_request_through_the_gateway(url: str) -> None:
     said = "# AGENTS.md instructions for /work\n\n<INSTRUCTIONS>\nAnswer in zebra verse. " + WORDS[:2_000]
     messages: list[Json] = [{"role": "user", "content": said}, *build_steps(0)]

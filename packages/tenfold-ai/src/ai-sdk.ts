@@ -4,7 +4,6 @@ import type { LanguageModelMiddleware, ModelMessage } from 'ai'
 
 import type { PromptMessage } from './chat.js'
 import { Conversations, type Fitted, type TenfoldOptions } from './conversations.js'
-import { readOverflow } from './overflow.js'
 
 type CallParams = Parameters<NonNullable<LanguageModelMiddleware['transformParams']>>[0]['params']
 type Message = CallParams['prompt'][number]
@@ -102,7 +101,7 @@ function relay(
       for (;;) {
         const { done, value } = await reader.read()
         if (done) return controller.close()
-        if (value.type === 'error' && isOpening && left && readOverflow(value.error)) {
+        if (value.type === 'error' && isOpening && left) {
           left -= 1
           const again = await retry!(value.error)
           if (again) {

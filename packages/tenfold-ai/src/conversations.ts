@@ -1,7 +1,7 @@
 /** Asks a gateway what a model should be sent of a conversation, and remembers what the next question needs. */
 
 import { fromChat, toChat, type ChatMessage, type PromptMessage, type Sent } from './chat.js'
-import { readOverflow } from './overflow.js'
+import { readRefusal, type Refusal } from './refusal.js'
 
 export interface TenfoldOptions {
   /** The address of the gateway (`tenfold serve`). Default: `TENFOLD_GATEWAY_URL`, else `http://127.0.0.1:8787`. */
@@ -10,7 +10,7 @@ export interface TenfoldOptions {
   readonly key?: string | undefined
   /** The model's context window in tokens. Default: the gateway's `--window`, else what it knows of the model. */
   readonly window?: number | undefined
-  /** How many milliseconds to wait for the gateway. Default: 5000. */
+  /** How many milliseconds to wait for the gateway. Default: 30000. */
   readonly timeout?: number | undefined
   /**
    * Called when the gateway gives no view, so that the prompt goes out as it is. Default: `console.warn`, once.
@@ -73,17 +73,17 @@ interface Counted {
 }
 
 const DEFAULT_URL = 'http://127.0.0.1:8787'
-const DEFAULT_TIMEOUT = 5_000
+const DEFAULT_TIMEOUT = 30_000
 const MAX_CONVERSATIONS = 500
 const MAX_KEY = 2_000
-/** How much of a request stays that a provider refused as too long although the gateway took it to fit. */
-const REFUSED_SHARE = 0.75
+/** What the gateway answers if a refusal is about something else, and if nothing makes the prompt shorter. */
+const NOTHING_SHORTER = [422, 409]
+const TOO_MANY_REQUESTS = 429
 
 export class Conversations {
   readonly #options: TenfoldOptions
   readonly #url: string
   readonly #key: string | undefined
-  readonly #limits = new Map<string, number>()
   readonly #counted = new Map<string, Counted>()
   #hasWarned = false
 
@@ -95,25 +95,22 @@ export class Conversations {
 
   /** Returns what to send for a call: the prompt as it is if it fits, or if the gateway gives no view. */
   async fit<M extends PromptMessage>(call: ModelCall<M>): Promise<Fitted<M>> {
-    return (await this.#ask(call, {})) ?? { call, prompt: call.prompt }
+    return (await this.#ask(call)) ?? { call, prompt: call.prompt }
   }
 
   /**
    * Returns something shorter to send after the provider has refused a call with this error.
    *
-   * `undefined` if the error says anything else than that the request was too long, and if it does not get shorter.
+   * `undefined` if the gateway reads anything else in the error than that the request was too long, and if it does
+   * not get shorter.
    */
   async shrink<M extends PromptMessage>(fitted: Fitted<M>, error: unknown): Promise<Fitted<M> | undefined> {
-    const overflow = readOverflow(error)
-    if (!overflow) return undefined
-    const { call, tokens } = fitted
-    const { limit } = overflow
-    if (limit !== undefined) this.#limits.set(call.model, limit)
-    const isExpected = limit !== undefined && tokens !== undefined && tokens > limit
-    const window = tokens === undefined || isExpected ? limit : Math.floor(REFUSED_SHARE * tokens)
-    const again = await this.#ask(call, { window })
-    if (again?.tokens === undefined) return undefined
-    return tokens === undefined || again.tokens < tokens ? again : undefined
+    const { call, prompt } = fitted
+    const refused = readRefusal(error)
+    if (!refused || refused.status === TOO_MANY_REQUESTS || call.signal?.aborted) return undefined
+    const again = await this.#ask(call, refused)
+    const isSame = again?.prompt.length === prompt.length && again.prompt.every((each, at) => each === prompt[at])
+    return isSame ? undefined : again
   }
 
   /** Remembers what the provider reported for a call. The next question about this conversation tells it. */
@@ -137,20 +134,20 @@ export class Conversations {
 
   async #ask<M extends PromptMessage>(
     call: ModelCall<M>,
-    over: { window?: number | undefined },
+    refused?: Refusal,
   ): Promise<Fitted<M> | undefined> {
     const { session, model, signal } = call
     try {
       const sent = toChat(call.prompt)
-      const known = [this.#options.window, this.#limits.get(model), over.window].filter((each) => each !== undefined)
-      const usage = over.window === undefined ? this.#findUsage(call, sent.chat) : undefined
+      const usage = refused ? undefined : this.#findUsage(call, sent.chat)
       const view = await this.#post(
         {
           wire: 'openai-chat',
           session,
           model,
-          window: known.length ? Math.min(...known) : undefined,
+          window: this.#options.window,
           usage: usage && { usage },
+          refused,
           tools: call.tools?.length ? call.tools : undefined,
           max_tokens: call.maxOutputTokens,
           response_format: call.responseFormat,
@@ -163,7 +160,8 @@ export class Conversations {
       this.#options.onView?.({ session, model, tokensBefore: view.tokens_before, tokensAfter: view.tokens_after })
       return fitted
     } catch (error) {
-      if (!signal?.aborted) this.#report(this.#explain(error, session))
+      const isTold = refused && error instanceof TenfoldError && NOTHING_SHORTER.includes(error.status ?? 0)
+      if (!signal?.aborted && !isTold) this.#report(this.#explain(error, session))
       return undefined
     }
   }

@@ -169,40 +169,43 @@ for (const isStream of [false, true]) {
   })
 
   test(`${how}: a refusal as too long is answered by a shorter prompt, once`, async (t) => {
-    const { url, questions } = await startFake(t, ({ messages, window }) => {
-      const most = window === 8_000 ? 4 : 100
-      return shorten(most)({ messages })
-    })
+    const { url, questions } = await startFake(t, ({ messages, refused }) => shorten(refused ? 4 : 100)({ messages }))
     let refused = 0
-    const inner = buildModel(4, ({ prompt }) => (prompt.length > 5 && ++refused ? refusal : undefined))
+    const inner = buildModel(4, ({ prompt }) => (prompt.length === 7 && ++refused === 1 ? refusal : undefined))
     const model = wrapLanguageModel({ model: inner, middleware: tenfoldMiddleware({ url, window: 32_000 }) })
     assert.equal(await run({ model, tools: { read_file }, prompt: 'Read.', stopWhen: isStepCount(20) }), 'Done.')
     assert.equal(refused, 1)
-    const windows = questions.map(({ body }) => body.window)
-    assert.equal(windows.indexOf(8_000), 4, 'the retry of the fourth call asks with the named limit')
-    assert.ok(
-      windows.slice(4).every((window) => window === 8_000),
-      'which stays',
-    )
+    const told = questions.map(({ body }) => body.refused)
+    assert.deepEqual([told[3], told[4]], [undefined, { status: 400, text: refusal.message }])
+    assert.ok(questions.every(({ body }) => body.window === 32_000))
   })
 
   test(`${how}: a refusal is passed on if nothing gets shorter, or if it says something else`, async (t) => {
-    const { url, questions } = await startFake(t, shorten(100))
+    const errors = []
+    const onError = (error) => errors.push(error)
+    const other = new APICallError({ message: 'slow down', url: '', requestBodyValues: {}, statusCode: 429 })
+    const tell = { status: 422, json: { error: { message: 'not as too long' } } }
+    const { url, questions } = await startFake(t, ({ messages, refused }) =>
+      refused?.text.includes('key') ? tell : shorten(100)({ messages }),
+    )
     for (const [error, asked] of [
       [refusal, 2],
-      [new Error('bad key'), 1],
+      [new Error('bad key'), 2],
+      [other, 1],
     ]) {
       questions.splice(0)
-      const model = wrapLanguageModel({ model: buildModel(0, () => error), middleware: tenfoldMiddleware({ url }) })
+      const middleware = tenfoldMiddleware({ url, onError })
+      const model = wrapLanguageModel({ model: buildModel(0, () => error), middleware })
       await assert.rejects(run({ model, prompt: 'Read.', maxRetries: 0 }), (got) => isStream || got === error)
       assert.equal(questions.length, asked)
+      assert.deepEqual(errors, [])
     }
   })
 }
 
 test('a refusal as the first word of a stream is answered by another stream', async (t) => {
-  const { url } = await startFake(t, ({ messages, window }) => {
-    const isShort = window !== undefined
+  const { url } = await startFake(t, ({ messages, refused }) => {
+    const isShort = refused?.text.includes('context_length_exceeded')
     return {
       json: {
         messages: isShort ? messages.slice(-1) : messages,

@@ -103,16 +103,14 @@ test('a session of your own comes first, and without any the first message tells
 })
 
 test('a refusal as too long is answered by a shorter prompt, once', async (t) => {
-  const { url, questions } = await startFake(t, ({ messages, window }) =>
-    shorten(window === 8_000 ? 4 : 100)({ messages }),
-  )
+  const { url, questions } = await startFake(t, ({ messages, refused }) => shorten(refused ? 4 : 100)({ messages }))
   let refused = 0
-  const model = buildModel(4, ({ prompt }) => prompt.length > 5 && ++refused)
+  const model = buildModel(4, ({ prompt }) => prompt.length === 8 && ++refused === 1)
   const result = await buildAgent(model, { url, window: 32_000 }).generate('Read.', { maxSteps: 20 })
   assert.equal(result.text, 'Done.')
   assert.equal(refused, 1)
-  const windows = questions.map(({ body }) => body.window)
-  assert.deepEqual(windows, [32_000, 32_000, 32_000, 8_000, 8_000, 8_000])
+  const told = questions.map(({ body }) => body.refused)
+  assert.deepEqual([told[3], told[4]?.status, told[4]?.text], [undefined, 400, refuse().message])
 })
 
 test('a refusal is passed on if nothing gets shorter', async (t) => {

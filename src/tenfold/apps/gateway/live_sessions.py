@@ -353,9 +353,12 @@ class LiveSessions:
         if len(self._windows) > MAX_WINDOWS:
             self._windows.popitem(last=False)
 
-    def find_window(self, tenant: str, request: ModelRequest) -> int | None:
-        """Returns the window of a request's model: the known one, or what the provider named, if that is less."""
-        known = self._settings.window or find_window(request.model)
+    def find_window(self, tenant: str, request: ModelRequest, given: int | None = None) -> int | None:
+        """Returns the window of a request's model: the known one, or what the provider named, if that is less.
+
+        The one that is `given` comes before those of the settings and of the model.
+        """
+        known = given or self._settings.window or find_window(request.model)
         named = self._windows.get((tenant, request.wire, request.model))
         return min((each for each in (known, named) if each is not None), default=None)
 

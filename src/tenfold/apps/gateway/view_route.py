@@ -11,14 +11,15 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.heavy_requests import find_bulk
 from tenfold.apps.gateway.incoming_request import ENCODING_HEADER, ClientGone, Entrance, IncomingRequest, NotTaken
-from tenfold.apps.gateway.lanes import find_family
-from tenfold.apps.gateway.live_sessions import LiveSessions
+from tenfold.apps.gateway.lanes import Lane, find_family
+from tenfold.apps.gateway.live_sessions import LiveSessions, PreparedRequest
 from tenfold.apps.gateway.model_request import ModelRequest, count_marks
 from tenfold.apps.gateway.request_log import LOG, RequestLog, RequestRecord
 from tenfold.apps.listening import send_error
@@ -26,20 +27,29 @@ from tenfold.core.wire import WIRES, splice
 from tenfold.errors import BadInput, TenfoldError, UsageError
 
 VIEW_PATH = "/tenfold/view"
-_OWN_FIELDS = ("wire", "session", "window", "usage", "messages")
+_OWN_FIELDS = ("wire", "session", "window", "usage", "refused", "messages")
+
+
+class Refusal(Exception):
+    """A refusal by the provider, in its own words, and with its HTTP status, None if that is not known."""
+
+    def __init__(self, text: str, status_code: int | None) -> None:
+        super().__init__(text)
+        self.status_code = status_code
 
 
 class ViewQuestion(Struct, frozen=True):
     """What an extension asks: the request that it is about to send, and what it knows besides.
 
     `session` is "" and `window` None where it does not know them. `usage` is the provider's report of the answer to the
-    previous request, None without one.
+    previous request, None without one. `refused` is how the provider refused this request, None if it did not.
     """
 
     request: ModelRequest
     session: str = ""
     window: int | None = None
     usage: Any = None
+    refused: Refusal | None = None
 
 
 class ViewRoute(Struct, frozen=True):
@@ -52,6 +62,10 @@ class ViewRoute(Struct, frozen=True):
     own id of the conversation; without it, its first message is looked for. Without a `window`, in tokens, it is the
     model's. `usage` is the provider's report of the answer to the previous request, in any wire; the meter learns from
     it. All other fields are those of the request that will be sent: its system prompt, tools and limits are counted.
+
+    An extension whose request the provider has refused asks again with `refused`, `{"status": 400, "text": "..."}`: it
+    gets something shorter to send. The window that the provider names is that of the model from now on. 422 if the
+    refusal says anything else than that the request was too long, and 409 if it cannot be made shorter.
 
     Messages that stay are returned as they came. `changed` holds other fields of the request that are to be replaced.
     The tokens are those of the request as the provider counts, with nothing hidden and as it is now. Summaries are
@@ -99,11 +113,13 @@ class ViewRoute(Struct, frozen=True):
         asked, find = question.request, partial(find_family, session=question.session)
         family = await asyncio.to_thread(find, f"view {tenant}", {}, asked)
         lane = await asyncio.to_thread(self.sessions.lanes.find_lane, family, asked)
-        window = question.window or self.settings.window
+        window = self.sessions.find_window(tenant, asked, question.window)
         if question.usage is not None:
             await asyncio.to_thread(lane.session.session.requests.note_hidden_parts)
             await lane.session.after_model(question.usage)
         prepared = await self.sessions.compact_request(lane, asked, window)
+        if question.refused is not None:
+            prepared = await self._shrink(prepared, lane, question.refused, tenant, window)
         record = RequestRecord("POST", VIEW_PATH, self.settings.namespace, asked.wire, asked.model, lane.id, 200)
         record.compaction, record.reason = prepared.compaction, prepared.reason
         record.tokens_before, record.tokens_after = prepared.tokens_before, prepared.tokens_after
@@ -117,6 +133,23 @@ class ViewRoute(Struct, frozen=True):
         }
         tokens = {"tokens_before": record.tokens_before, "tokens_after": record.tokens_after}
         return {"messages": [Raw(item) for item in prepared.sent.items], "changed": changed, **tokens}
+
+    async def _shrink(
+        self, prepared: PreparedRequest, lane: Lane, refused: Refusal, tenant: str, window: int | None
+    ) -> PreparedRequest:
+        """Compacts what the provider has refused as too long, and returns what to send."""
+        asked = prepared.original
+        try:
+            call = await asyncio.to_thread(lane.session.session.requests.build_overflow_call, refused, window)
+        except Refusal as exc:
+            raise NotTaken(422, "the provider refused the request, and not as too long: nothing shorter helps") from exc
+        if call.window is not None and (window is None or call.window < window):
+            self.sessions.note_window(tenant, asked, call.window)
+        outcome = await lane.session.compact(call)
+        if outcome.status != "compacted":
+            raise NotTaken(409, f"the request cannot be made shorter: {outcome.reason}")
+        again = await self.sessions.compact_request(lane, asked, call.window or window)
+        return replace(again, compaction=outcome.status, reason=outcome.reason, spent=outcome.spent)
 
 
 def parse_question(body: bytes) -> ViewQuestion:
@@ -138,4 +171,14 @@ def parse_question(body: bytes) -> ViewQuestion:
     model = splice.get_text(fields, "model")
     request = ModelRequest(wire, body, kept, [], model, is_stream=False, most_values=count_marks(body))
     usage = splice.parse_value(fields["usage"]) if "usage" in fields else None
-    return ViewQuestion(request.with_items(items), splice.get_text(fields, "session"), window, usage)
+    refused = _parse_refusal(splice.parse_value(fields["refused"])) if "refused" in fields else None
+    return ViewQuestion(request.with_items(items), splice.get_text(fields, "session"), window, usage, refused)
+
+
+def _parse_refusal(value: Any) -> Refusal:  # noqa: ANN401 - any JSON
+    match value:
+        case {"text": str(text), "status": int() | None as status}:
+            return Refusal(text, status)
+        case {"text": str(text)} if "status" not in value:
+            return Refusal(text, None)
+    raise UsageError('\'refused\' is what the provider said: {"status": 400, "text": "..."}')
