@@ -7,7 +7,7 @@ use from several threads. They never hold a lock during a model call, because th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Protocol
 
@@ -371,8 +371,11 @@ class Store(Protocol):
         """
         ...
 
-    def verify(self, namespace: str) -> list[Problem]:
-        """Checks every hash again, folds each head once from the root, and compares every snapshot with the fold."""
+    def verify(self, namespace: str, *, report: Callable[[int, int], None] | None = None) -> list[Problem]:
+        """Checks every hash again, folds each head once from the root, and compares every snapshot with the fold.
+
+        `report` is told meanwhile how many sessions are done, and of how many.
+        """
         ...
 
     def save_key(self, key: AccessKey) -> None:

@@ -9,6 +9,8 @@ import typer
 
 from tenfold.apps.cli.console import confirm, format_id, print_json, show
 from tenfold.apps.cli.exported_files import find_exports
+from tenfold.apps.cli.process import explain_interrupt
+from tenfold.apps.cli.progress import WorkProgress
 from tenfold.apps.cli.store_access import (
     JsonOption,
     NamespaceOption,
@@ -138,8 +140,10 @@ def purge(
         target = f"entry {entry} of session {session}" if entry else f"session {session} with all its entries"
         confirm(f"purge {target}", yes=yes)
         exports = find_exports(place, namespace, session, place.locate(namespace, entry).entry if entry else None)
-        purge_jobs(find_location(store), namespace, [session])
-        count = place.purge(namespace, session, entry, now=get_current_time())
+        said = f"{target} is purged whole or not at all: the same command makes sure of it"
+        with explain_interrupt(lambda: said), WorkProgress(f"purging {target}"):
+            purge_jobs(find_location(store), namespace, [session])
+            count = place.purge(namespace, session, entry, now=get_current_time())
         note_access(place, namespace, "purge", entry or session)
     deleted = [each.path for each in exports if delete_exports and each.is_unchanged]
     for path in deleted:

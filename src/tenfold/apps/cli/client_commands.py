@@ -12,7 +12,8 @@ from tenfold.apps.cli.compact_command import CompactArguments, CompactRun, Fresh
 from tenfold.apps.cli.compact_report import count_files, render_share
 from tenfold.apps.cli.console import format_id, is_terminal, print_json, print_note, print_table, render_age, show
 from tenfold.apps.cli.pager import open_pager
-from tenfold.apps.cli.process import ExitCode, join_command
+from tenfold.apps.cli.process import ExitCode, explain_interrupt, join_command
+from tenfold.apps.cli.progress import WorkProgress, watch_model
 from tenfold.apps.cli.source_files import (
     FormatOption,
     SourceReader,
@@ -155,22 +156,33 @@ def import_(
 ) -> int:
     """Stores sessions as they are, without compacting, so that they can be searched, read and compacted later."""
     sources, reader, count = find_sources(sessions), SourceReader(format, skip_damaged=skip_damaged), 0
-    with open_cli_store(store, create=True) as place:
-        for source, recorded in reader.read(sources):
+    said = "the same command stores the rest"
+    with (
+        open_cli_store(store, create=True) as place,
+        explain_interrupt(lambda: f"{_count_sessions(count)} stored, each of them whole; {said}"),
+        WorkProgress("files", len(sources), enabled=not (json and is_terminal())) as work,
+    ):
+        for source, recorded in reader.read(sources, work.tell):
             model = next((each.info.model for each in recorded if each.info.model), None)
             ids = import_sessions(recorded, place, namespace, choose_counter(model).counter)
             rows = {row.info.id: row for row in place.list_sessions(namespace)}
             named, count = str(source.path), count + len(ids)
             for id_, each in zip(ids, recorded, strict=True):
                 row = rows[id_]
-                if json:
-                    record = {"file": named, "session": id_, "format": row.info.format, "entries": row.entry_count}
-                    print_json(record)
-                else:
-                    show(f"session {format_id(id_)}: {len(each.entries):,} entries of {to_one_line(named, 200)}")
+                with work.hide():
+                    if json:
+                        record = {"file": named, "session": id_, "format": row.info.format, "entries": row.entry_count}
+                        print_json(record)
+                    else:
+                        show(f"session {format_id(id_)}: {len(each.entries):,} entries of {to_one_line(named, 200)}")
+            work.advance()
     if not json and count + reader.unread > 1:
         show(f"{count:,} sessions stored" + (f"; {count_files(reader.unread)} left out" if reader.unread else ""))
     return reader.exit_code
+
+
+def _count_sessions(count: int) -> str:
+    return f"{count:,} session{' is' if count == 1 else 's are'}"
 
 
 def apply(  # noqa: PLR0913 - one parameter per flag is how typer describes a command
@@ -239,7 +251,10 @@ def _compact_first(run: CompactRun, session: Session) -> None:
     if run.arguments.to is None:
         return
     run.prepare_session(session)
-    out = run.compact_session(session)
+    said = "the session is as it was, in the store and in the client"
+    with explain_interrupt(lambda: said), WorkProgress(f"compacting {session.address.session}") as work:
+        watch_model(session, work)
+        out = run.compact_session(session)
     print_note(
         f"{out.status}: {out.reason}; {out.tokens_before:,} -> {out.tokens_after:,} tokens ({render_share(out)})"
     )

@@ -5,7 +5,8 @@ With `--compare` it runs several policies side by side, and stores nothing. `com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,9 +24,10 @@ from tenfold.apps.cli.compact_report import (
     render_share,
     show_preview,
 )
-from tenfold.apps.cli.console import build_progress, is_terminal, print_json, print_note, print_table, show
+from tenfold.apps.cli.console import is_terminal, print_json, print_note, print_table, show
 from tenfold.apps.cli.exported_files import ForceOption, record_export, write_file
-from tenfold.apps.cli.process import ExitCode
+from tenfold.apps.cli.process import ExitCode, explain_interrupt
+from tenfold.apps.cli.progress import WorkProgress, watch_model
 from tenfold.apps.cli.source_files import FormatOption, SourceFile, SourceReader, find_sources, parse_path
 from tenfold.apps.cli.store_access import (
     BaseUrlOption,
@@ -126,6 +128,8 @@ class CompactRun:
     def __init__(self, arguments: CompactArguments) -> None:
         self.arguments = arguments
         self.exit_code = ExitCode.OK
+        self.watch: Callable[[Session], None] = lambda _: None
+        """Is told of each session before it is compacted, to show the calls of its model."""
 
     def open_sessions(
         self, store: Store, recorded: Sequence[ParsedSession], policy: str
@@ -161,6 +165,7 @@ class CompactRun:
 
     def compact_session(self, session: Session) -> Outcome:
         """Compacts a session. The Outcome also lists what providers would refuse in its view."""
+        self.watch(session)
         outcome = session.compact(self.arguments.build_call(session))
         if outcome.status == "failed":
             self.exit_code = max(self.exit_code, ExitCode.FAILED)
@@ -294,15 +299,24 @@ def compact(  # noqa: PLR0913 - one parameter per flag is how typer describes a 
 def _compact_sources(
     run: CompactRun, store: Store, reader: SourceReader, sources: Sequence[SourceFile]
 ) -> Iterator[SessionOutcome]:
-    with build_progress(enabled=len(sources) > 1 and not (run.arguments.json and is_terminal())) as bar:
-        task = bar.add_task("sessions", total=len(sources))
-        for source, recorded in reader.read(sources):
-            bar.update(task, total=(bar.tasks[0].total or 0) + max(0, len(recorded) - 1))
+    done, total = 0, len(sources)
+    enabled = not run.arguments.preview and not (run.arguments.json and is_terminal())
+    with (
+        explain_interrupt(lambda: f"{done:,} of {total:,} compacted, and kept so; the others are not changed"),
+        WorkProgress("sessions", total, enabled=enabled) as work,
+    ):
+        run.watch = partial(watch_model, work=work)
+        for source, recorded in reader.read(sources, work.tell):
+            total += max(0, len(recorded) - 1)
+            work.expect(total)
             for result in _compact_recorded(run, store, source, recorded, is_alone=len(sources) == 1):
-                bar.advance(task)
-                yield result
+                done += 1
+                work.advance()
+                work.tell(source.path.name)
+                with work.hide():
+                    yield result
             if not recorded:
-                bar.advance(task)
+                work.advance()
 
 
 def _check_places(sources: Sequence[SourceFile], out: Path | None, *, force: bool) -> None:
@@ -419,21 +433,31 @@ def _compare_policies(
     if arguments.to is None and arguments.window is None:
         arguments = msgspec.structs.replace(arguments, to=DEFAULT_TARGET)
     run = CompactRun(arguments)
-    with build_progress(enabled=not arguments.json or not is_terminal()) as bar:
-        task = bar.add_task("policies", total=len(sources) * len(names))
+    total = len(sources) * len(names)
+    with (
+        explain_interrupt(lambda: "a comparison stores nothing"),
+        WorkProgress("policies", total, enabled=not arguments.json or not is_terminal()) as work,
+    ):
+        run.watch = partial(watch_model, work=work)
         for source, recorded in reader.read(sources):
             by_policy: list[list[SessionOutcome]] = []
             for name in names:
+                work.tell(f"{name}: {source.path.name}")
                 by_policy.append(list(_compact_with_policy(run, source, recorded, name)))
-                bar.advance(task)
-            for results in zip(*by_policy, strict=True):
-                if arguments.json:
-                    for result in results:
-                        print_json(build_record(result))
-                else:
-                    size = f"to {arguments.to}" if arguments.to is not None else f"for a window of {arguments.window:,}"
-                    _print_table(results, size)
+                work.advance()
+            with work.hide():
+                _print_comparison(list(zip(*by_policy, strict=True)), arguments)
     return max(run.exit_code, reader.exit_code)
+
+
+def _print_comparison(compared: Sequence[Sequence[SessionOutcome]], arguments: CompactArguments) -> None:
+    for results in compared:
+        if arguments.json:
+            for result in results:
+                print_json(build_record(result))
+        else:
+            size = f"to {arguments.to}" if arguments.to is not None else f"for a window of {arguments.window:,}"
+            _print_table(results, size)
 
 
 def _compact_with_policy(

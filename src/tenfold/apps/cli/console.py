@@ -6,7 +6,8 @@ Text that comes from a session must be sanitized by a function of `shown` before
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TextIO
 
 import msgspec
@@ -57,8 +58,24 @@ def is_ascii_only(stream: TextIO) -> bool:
     return not (stream.encoding or "ascii").lower().startswith("utf")
 
 
+_bar_consoles: list[Console] = []
+"""The console of the bar that is drawn, if any: what it prints stands above the bar."""
+
+
+@contextmanager
+def share_console(console: Console) -> Iterator[None]:
+    """Has notes and errors printed by a console that draws a bar, as long as the block lasts."""
+    _bar_consoles.append(console)
+    try:
+        yield
+    finally:
+        _bar_consoles.remove(console)
+
+
 def build_console(*, stderr: bool = False) -> Console:
     """Builds the console for results, or for notes and errors (`stderr`). If piped: no colours, no wrapping."""
+    if stderr and _bar_consoles:
+        return _bar_consoles[-1]
     stream = sys.stderr if stderr else sys.stdout
     return Console(file=stream, highlight=False, soft_wrap=not stream.isatty(), safe_box=True, emoji=False)
 

@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from tenfold.apps.cli.console import print_json, print_note, show, show_command
-from tenfold.apps.cli.process import ExitCode, join_command
+from tenfold.apps.cli.console import is_terminal, print_json, print_note, show, show_command
+from tenfold.apps.cli.process import ExitCode, explain_interrupt, join_command
+from tenfold.apps.cli.progress import WorkProgress
 from tenfold.apps.cli.source_files import parse_path
 from tenfold.apps.cli.store_access import JsonOption, StoreOption, find_location
 from tenfold.apps.keyring import note_access
@@ -80,13 +81,21 @@ def copy(
     with closing(open_store(source)) as one, closing(open_store(target)) as other:
         note_access(one, namespace or "all", "copy", describe_location(target))
         keys = copy_keys(one, other, namespace=namespace or None)
-        for each in copy_store(one, other, namespace=namespace or None):
-            sessions, entries, new = sessions + 1, entries + each.entries, new + each.new_entries
-            if json:
-                print_json(each)
-            if each.problem is not None:
-                problems += 1
-                print_note(f"session {each.session}: {sanitize(each.problem.what)}", style="red")
+        spaces = [namespace] if namespace else one.list_namespaces()
+        total = sum(len(one.list_sessions(each)) for each in spaces)
+        with (
+            explain_interrupt(lambda: f"{sessions:,} of {total:,} sessions are copied; the same command goes on there"),
+            WorkProgress("copying sessions", total, enabled=not (json and is_terminal())) as work,
+        ):
+            for each in copy_store(one, other, namespace=namespace or None):
+                sessions, entries, new = sessions + 1, entries + each.entries, new + each.new_entries
+                work.advance()
+                work.tell(f"copied {each.session}")
+                if json:
+                    print_json(each)
+                if each.problem is not None:
+                    problems += 1
+                    print_note(f"session {each.session}: {sanitize(each.problem.what)}", style="red")
     if not json:
         show(
             f"{sessions:,} sessions with {entries:,} entries compared, {new:,} of them copied now, "
@@ -114,7 +123,12 @@ def create_backup(
         return
     if location == MEMORY_LOCATION or not Path(location).exists():
         raise UsageError(f"there is no store {location}: name one with --store")
-    with closing(SqliteStore(location)) as place:
+    said = f"{file} is not whole: delete it; the store is as it was"
+    with (
+        closing(SqliteStore(location)) as place,
+        explain_interrupt(lambda: said),
+        WorkProgress(f"copying to {file.name}"),
+    ):
         note_access(place, "all", "backup", str(file))
         place.copy_to(file)
     show(f"{location} -> {file}: {file.stat().st_size:,} bytes")

@@ -17,7 +17,7 @@ from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
 from tenfold import __version__
-from tenfold.apps.cli.process import COMPLETE_VARIABLE, ExitCode, is_closed_pipe, relax_stream_errors
+from tenfold.apps.cli.process import COMPLETE_VARIABLE, ExitCode, is_closed_pipe, relax_stream_errors, take_explanation
 from tenfold.errors import BadInput, NotFoundError, TenfoldError, UsageError
 
 
@@ -214,7 +214,7 @@ def _build_command() -> Callable[..., object]:
 def _finish(code: int) -> int:
     """Returns the code of a command that has ended, and prints a line for an interrupt, which is only a code here."""
     if code == ExitCode.INTERRUPTED:
-        return _print_error("interrupted; everything stored before is kept", code)
+        return _print_error(f"interrupted; {take_explanation()}", code)
     return code
 
 

@@ -9,8 +9,8 @@ import errno
 import os
 import shlex
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from enum import IntEnum
 from io import TextIOWrapper
 from pathlib import Path
@@ -18,6 +18,27 @@ from subprocess import list2cmdline
 
 COMPLETE_VARIABLE = "_TENFOLD_COMPLETE"
 """The variable by which a shell asks for what completes a line."""
+
+
+_kept: list[str] = []
+
+
+@contextmanager
+def explain_interrupt(describe: Callable[[], str]) -> Iterator[None]:
+    """Says what is kept if the user interrupts the block. The innermost one is the one that is asked."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not _kept:
+            _kept.append(describe())
+        raise
+
+
+def take_explanation() -> str:
+    """Returns what is kept of the work that was interrupted, and forgets it."""
+    said = _kept[0] if _kept else "everything stored before is kept"
+    _kept.clear()
+    return said
 
 
 class ExitCode(IntEnum):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
@@ -23,7 +24,8 @@ from tenfold.apps.cli.console import (
     show_text,
 )
 from tenfold.apps.cli.pager import open_pager
-from tenfold.apps.cli.process import COMPLETE_VARIABLE
+from tenfold.apps.cli.process import COMPLETE_VARIABLE, explain_interrupt
+from tenfold.apps.cli.progress import WorkProgress
 from tenfold.apps.cli.store_access import (
     SESSION_HELP,
     JsonOption,
@@ -40,13 +42,14 @@ from tenfold.config.policies import POLICIES
 from tenfold.core.meter.counters import choose_counter
 from tenfold.core.record.message import get_text, get_tool_calls
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
+from tenfold.errors import StoreError
 from tenfold.models.choose import ModelChoice, choose_models, has_price_data
 from tenfold.recall.expand import ExpandedMessage, expand, is_entry_number
 from tenfold.recall.search import locate_words, search_store
 from tenfold.recall.tools import describe_hit, render_expanded
-from tenfold.store.base import HIT_LIMIT, Hit, SessionRow
+from tenfold.store.base import HIT_LIMIT, Hit, SessionRow, Store
 from tenfold.store.ids import convert_time, get_current_time
-from tenfold.store.location import describe_location
+from tenfold.store.location import describe_location, is_database
 from tenfold.store.lookup import LAST
 
 _TERMINAL_CHARACTERS = 20_000
@@ -145,7 +148,11 @@ def search(
     """
     with open_cli_store(store) as place:
         session_id = find_stored_session(place, session, namespace=namespace).info.id if session is not None else None
-        hits = search_store(place, namespace, " ".join(words), session=session_id, limit=limit)
+        said = "what is indexed stays so, and the next search goes on there"
+        with explain_interrupt(lambda: said), WorkProgress("searching") as work:
+            if work.is_enabled and not is_database(find_location(store)):
+                _index_all(place, work)
+            hits = search_store(place, namespace, " ".join(words), session=session_id, limit=limit)
         note_access(place, namespace, "search", session_id or "")
     hits.sort(key=lambda hit: hit.kind != _MESSAGE)  # what was said itself, before what sums it up
     if json:
@@ -162,6 +169,25 @@ def search(
             if hits
             else f"no message has {what!r}"
         )
+
+
+_INDEXED_AT_ONCE = 250
+
+
+def _index_all(place: Store, work: WorkProgress) -> None:
+    """Indexes what the search would index, in small steps, so that it can be seen how long that takes.
+
+    Where the index cannot be written the search does without.
+    """
+    with suppress(StoreError):
+        count = done = place.index(limit=_INDEXED_AT_ONCE)
+        late = place.check().late_entries if count == _INDEXED_AT_ONCE else 0
+        while late and count:
+            work.tell("indexing entries")
+            work.set_done(done, done + max(0, late))
+            count = place.index(limit=_INDEXED_AT_ONCE)
+            done, late = done + count, late - count
+    work.tell("searching")
 
 
 _MESSAGE = "said"

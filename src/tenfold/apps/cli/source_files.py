@@ -105,9 +105,15 @@ class SourceReader:
         self._format, self._skip_damaged = format, skip_damaged
         self.unread, self.exit_code = 0, ExitCode.OK
 
-    def read(self, sources: Sequence[SourceFile]) -> Iterator[tuple[SourceFile, list[ParsedSession]]]:
-        """Yields each file with its sessions. Raises `BadInput` for one that cannot be read and is the only one."""
+    def read(
+        self, sources: Sequence[SourceFile], tell: Callable[[str], None] = lambda _: None
+    ) -> Iterator[tuple[SourceFile, list[ParsedSession]]]:
+        """Yields each file with its sessions, after `tell` was told its name.
+
+        Raises `BadInput` for one that cannot be read and is the only one.
+        """
         for source in sources:
+            tell(source.path.name)
             try:
                 recorded = self._read_source(source)
             except UnknownFormat as exc:

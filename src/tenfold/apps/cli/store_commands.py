@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tenfold.apps.cli.console import confirm, format_id, print_json, print_note, print_table, show
-from tenfold.apps.cli.process import ExitCode
+from tenfold.apps.cli.process import ExitCode, explain_interrupt
+from tenfold.apps.cli.progress import WorkProgress
 from tenfold.apps.cli.source_files import parse_path
 from tenfold.apps.cli.store_access import (
     JsonOption,
@@ -73,10 +74,9 @@ def retention(  # noqa: PLR0913  the options of the command
             _show_expired(expired, dry_run=dry_run)
         if expired and not dry_run:
             confirm(f"delete {len(expired):,} sessions", yes=yes)
-            note = partial(note_access, place, namespace, "purge")
-            purge_jobs(location, namespace, [each.row.info.id for each in expired])
-            delete_sessions(place, namespace, [each.row.info.id for each in expired], note)
-            place.release_space()
+            ids = [each.row.info.id for each in expired]
+            purge_jobs(location, namespace, ids)
+            _delete(place, namespace, ids)
     after = _get_file_size(location)
     if json:
         for each in expired:
@@ -85,6 +85,24 @@ def retention(  # noqa: PLR0913  the options of the command
     elif expired and not dry_run:
         change = f"; the store takes {after:,} bytes instead of {before:,}" if before else ""
         show(f"deleted: {len(expired):,} sessions{change}")
+
+
+def _delete(place: Store, namespace: str, ids: Sequence[str]) -> None:
+    """Deletes sessions for good, one after the other, and shows how many are left."""
+    done: list[str] = []
+    with (
+        explain_interrupt(lambda: f"{len(done):,} of {len(ids):,} sessions are deleted, the others are kept whole"),
+        WorkProgress("deleting sessions", len(ids)) as work,
+    ):
+
+        def note(session: str) -> None:
+            done.append(session)
+            work.advance()
+            note_access(place, namespace, "purge", session)
+
+        delete_sessions(place, namespace, ids, note)
+        work.tell("giving the space back")
+        place.release_space()
 
 
 def _show_expired(expired: list[ExpiredSession], *, dry_run: bool) -> None:
@@ -131,7 +149,9 @@ def salvage(
         raise UsageError(f"there is no store {location}; name one with --store")
     with draft_output(new_store, option="NEW_STORE") as draft:
         with closing(SqliteStore(draft)) as target:
-            result = salvage_file(str(location), target)
+            said = f"{new_store} was not made, and {location} is as it was"
+            with explain_interrupt(lambda: said), WorkProgress(f"salvaging {location.name}"):
+                result = salvage_file(str(location), target)
         for side in ("-wal", "-shm"):
             draft.with_name(draft.name + side).unlink(missing_ok=True)
     for problem in result.problems:
@@ -152,7 +172,12 @@ def _count_sessions(store: Store, namespace: str) -> int:
 def verify(*, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False) -> int:
     """Checks that the store is undamaged: it hashes every entry again, and rebuilds and compares every view."""
     with open_cli_store(store) as place:
-        problems = place.verify(namespace)
+        said = "not all was checked, and a check changes nothing"
+        with (
+            explain_interrupt(lambda: said),
+            WorkProgress("verifying sessions", _count_sessions(place, namespace)) as work,
+        ):
+            problems = place.verify(namespace, report=work.set_done)
         count = _count_sessions(place, namespace)
     for problem in problems:
         if json:

@@ -343,10 +343,10 @@ class SqlStore(Generic[DatabaseT]):
         with self._database.read(namespace) as db:
             return dict(db.execute(_SELECT_SIZES, (namespace,)))
 
-    def verify(self, namespace: str) -> list[Problem]:
+    def verify(self, namespace: str, *, report: Callable[[int, int], None] | None = None) -> list[Problem]:
         """See `Store.verify`."""
         with self._database.read(namespace) as db:
-            return verify_namespace(db, self._chains, namespace, self._find_damage(db))
+            return verify_namespace(db, self._chains, namespace, self._find_damage(db), report)
 
     def _find_damage(self, db: Connection) -> Iterable[Problem]:  # noqa: ARG002 - a database that can tell does
         """Finds what is wrong with the database's own structures."""

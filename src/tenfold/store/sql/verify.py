@@ -6,7 +6,7 @@ Damage is reported as `Problem`s and never raised, so that one broken row does n
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -80,11 +80,16 @@ def build_rewritten_hashes(old: bytes, previous: bytes, body: bytes) -> bytes:
 
 
 def verify_namespace(
-    db: Connection, chains: ChainCache, namespace: str, damage: Iterable[Problem] = ()
+    db: Connection,
+    chains: ChainCache,
+    namespace: str,
+    damage: Iterable[Problem] = (),
+    report: Callable[[int, int], None] | None = None,
 ) -> list[Problem]:
     """Returns everything that is wrong with the tables and with the sessions of the namespace.
 
-    `damage` is what the database finds to be wrong with its own structures.
+    `damage` is what the database finds to be wrong with its own structures. `report` is told how many sessions are
+    done, and of how many.
     """
     problems: list[Problem] = []
     try:
@@ -93,7 +98,9 @@ def verify_namespace(
         sessions = db.execute(_SELECT_SESSIONS, (namespace,)).fetchall()
     except db.Error as exc:
         return [*problems, Problem("", "", f"the store cannot be read further: {exc}; {SALVAGE_ADVICE}")]
-    for session, name, appended, info in sessions:
+    for number, (session, name, appended, info) in enumerate(sessions):
+        if report is not None:
+            report(number, len(sessions))
         problems += _SessionCheck(db, chains, session, name).run(appended, info)
     return problems
 
