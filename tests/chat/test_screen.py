@@ -19,12 +19,20 @@ from tenfold.apps.agent import Agent
 from tenfold.apps.agent.coding_tools import CodingTools
 from tenfold.apps.chat.app import Chat, drop_empty_session
 from tenfold.apps.chat.screens import PagerScreen, RuleScreen
-from tenfold.apps.chat.transcript import MAX_DRAWN_ANSWERS, MAX_LEFT_LINES, AnswerItem, CodeBlock, build_left_note
+from tenfold.apps.chat.transcript import (
+    MAX_DRAWN_ANSWERS,
+    MAX_LEFT_LINES,
+    AnswerItem,
+    CodeBlock,
+    build_left_note,
+    build_parser,
+)
+from tenfold.config.settings import build_policy
 from tenfold.core.record.block import Block
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
 from tenfold.store.sqlite.store import SqliteStore
-from tests.chat.recorded import COUNTER, build_policy, create_session, make_agent, store_session
+from tests.chat.recorded import COUNTER, create_session, make_agent, store_session
 from tests.chat.test_approval_dialog import read_rows, read_screen
 from tests.chat.test_program import (
     Held,
@@ -39,7 +47,7 @@ from tests.chat.test_program import (
 )
 
 MARKDOWN = """## Found
-Line one
+Line one of README.md
 line two <b>bold</b>
 
 | a | b |
@@ -66,11 +74,18 @@ def test_an_answer_is_drawn_as_markdown_while_it_arrives() -> None:
         assert chat.query_one(AnswerItem).source == MARKDOWN.strip()
         shown = read_rows(chat)
         assert any("line two <b>bold</b>" in row for row in shown), "HTML is text, and lines stay lines"
-        assert not any("Line one line two" in row for row in shown)
+        assert not any("README.md line two" in row for row in shown)
 
     at = MARKDOWN.index("- point")
     model = Held(MARKDOWN[:at], MARKDOWN[at:])
     drive_chat(lambda: make_chat(model), play_scenario)
+
+
+def test_only_whole_addresses_are_links() -> None:
+    (line,) = (token for token in build_parser().parse("README.md or a@b.de, https://x.example/y") if token.children)
+    assert [token.attrs["href"] for token in line.children or () if token.type == "link_open"] == [
+        "https://x.example/y"
+    ]
 
 
 def test_answers_far_back_are_shown_as_they_were_written() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from socket import create_connection
 
+import httpx
 import pytest
 
 from tenfold.apps.agent.factory import AgentOptions
@@ -87,6 +89,50 @@ def test_a_first_conversation_without_a_key(home: Path) -> None:
             assert sequence.encode() not in chat.wrote
 
 
+def test_what_is_typed_while_it_loads_is_kept_and_an_empty_session_is_not(home: Path) -> None:
+    with Terminal(home, "chat", size=(60, 12)) as chat:
+        chat.press("What is here?")
+        chat.wait_for_text("[ctx: 0%]")
+        chat.wait_until(lambda: chat.lines[-1].strip() == "What is here?", "it stands in the input")
+        chat.press(CTRL_D)
+        assert chat.wait_for_end() == 0
+        assert chat.get_modes() == chat.before
+        assert "Nothing was said, so nothing is kept." in chat.text
+        assert "Warning" not in chat.text
+    store = SqliteStore(home / "store.db")
+    assert store.list_sessions("default") == []
+    store.close()
+
+
+def test_where_the_locale_has_no_more_only_ascii_is_written(home: Path) -> None:
+    with Terminal(home, "chat", size=(80, 40), env={"LANG": "C", "LC_ALL": "", "LC_CTYPE": ""}) as chat:
+        chat.ask("What prices are there?")
+        chat.say("/tree")
+        chat.wait_for_text("* you are here")
+        chat.press(ESCAPE)
+        chat.wait_for_absence("* you are here")
+        chat.press(CTRL_D)
+        assert chat.wait_for_end() == 0
+        assert chat.wrote.isascii()
+
+
+def test_the_page_of_the_session_is_served_until_the_chat_ends(home: Path) -> None:
+    with Terminal(home, "chat", size=(200, 40)) as chat:
+        chat.ask("What prices are there?")
+        chat.say("/inspect")
+        chat.wait_until(lambda: re.search(r"http://127\.0\.0\.1:\d+/\S+", chat.text), "the address is there")
+        found = re.search(r"http://127\.0\.0\.1:(\d+)/\S+", chat.text)
+        assert found is not None
+        with httpx.Client(follow_redirects=True) as browser:
+            page = browser.get(found[0])
+        assert page.status_code == 200
+        assert "What prices are there?" in page.text
+        chat.press(CTRL_D)
+        assert chat.wait_for_end() == 0
+        with pytest.raises(ConnectionRefusedError):
+            create_connection(("127.0.0.1", int(found[1])))
+
+
 def test_a_long_command_is_allowed_once_its_end_was_seen(home: Path) -> None:
     with Terminal(home, "chat", size=(40, 15)) as chat:
         chat.say("run echo hello " + "\u2800" * 40 + " && echo more" * 40 + " && touch owned")
@@ -135,7 +181,9 @@ def test_compactions_by_themselves_and_on_request(home: Path) -> None:
         chat.wait_for_text("/undo undoes it", "an after-hook raised ValueError: the extension's own [bold]fault[/bold]")
         chat.wait_until(lambda: read_fill(chat) < before, "the fill falls")
         chat.say("/expand")
-        chat.wait_for_text("messages behind")
+        chat.wait_for_text("messages behind", "q: close")
+        chat.press("q")
+        chat.wait_for_absence("q: close")
         chat.say("/undo")
         chat.wait_for_text("undone: Block")
         chat.say("/search item-77")

@@ -174,6 +174,34 @@ def test_the_task_may_come_on_standard_input(tenfold: Cli, folder: Path) -> None
     assert b"not UTF-8 at byte 0" in bad.stderr
 
 
+# -- for people --------------------------------------------------------------------------------------------------------
+
+
+def test_people_get_the_answer_and_beside_it_what_led_there(tenfold: Cli, folder: Path) -> None:
+    read = serve_call("read_file", path="prices.txt")
+    with Loopback(read, serve_call("write_file", path="a.txt", content="x"), "It is 7.99.") as loopback:
+        ran = tenfold("run", "--task", "What is it?", "--folder", folder, *build_model_options(loopback))
+    assert (ran.code, ran.out) == (0, "It is 7.99.\n")
+    told = ran.err.splitlines()
+    for line in (
+        r"openai:gpt-4o-mini begins session [0-9a-f-]+ in .*shop",
+        r"I do it\.",
+        r"\* read_file path=prices\.txt",
+        r"  \S+ price of item 0: 0\.99 \(60 lines\)",
+        r"refused: write a\.txt: 1 bytes, a new file \(allow it with --allow-writes\)",
+        r"3 answers: 3,000 tokens read, 0 of them from the cache; 300 written; the context takes .* of 128,000",
+    ):
+        assert any(re.fullmatch(line, each) for each in told), (line, told)
+
+
+def test_a_failure_leaves_standard_output_empty(tenfold: Cli, folder: Path) -> None:
+    with Loopback(Served(status=401, error=f"no such key: {SECRET}")) as loopback:
+        ran = tenfold("run", "--task", "What is it?", "--folder", folder, *build_model_options(loopback))
+    assert (ran.code, ran.out) == (4, "")
+    assert "tenfold: HTTP 401" in ran.err
+    assert SECRET not in ran.err
+
+
 # -- writes and commands -----------------------------------------------------------------------------------------------
 
 WRITE = serve_call("write_file", path="new.txt", content="mine\n")

@@ -267,7 +267,8 @@ class Chat(App[None]):
     def on_text_area_changed(self, event: Prompt.Changed) -> None:
         """Looks for what the end of the text may be completed to."""
         if event.text_area is self.prompt:
-            self.run_worker(self._complete(self.prompt.completable_text), group="completion", exclusive=True)
+            typed = self.prompt.completable_text
+            self.run_worker(partial(self._complete, typed), group="completion", exclusive=True)
 
     async def _complete(self, typed: str) -> None:
         place = self.agent.session.address

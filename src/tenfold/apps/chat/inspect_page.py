@@ -31,8 +31,8 @@ class InspectPage:
     async def start(self, session: str) -> str:
         """Serves the page of a session, and no longer that of another one. Returns its address.
 
-        Raises `UsageError` if no other process can read the store, and `TenfoldError` with what the process said if it
-        ends without an address.
+        Raises `UsageError` if no other process can read the store, and `TenfoldError` with the last line that the
+        process said if it ends without an address.
         """
         if self._store_options is None:
             raise UsageError("this session is kept in memory only; start the chat with a --store to inspect it")
@@ -51,13 +51,13 @@ class InspectPage:
             raise
 
     async def _read_address(self, process: Process) -> str:
-        said: list[str] = []
+        said = ""
         while line := await self._read_line(process):
             if found := _ADDRESS.search(line):
                 self._reader = asyncio.create_task(self._read_on(process))
                 return found[0]
-            said.append(line)
-        raise TenfoldError(" ".join("".join(said).split()) or "it ended without an address")
+            said = line.strip() or said
+        raise TenfoldError(said or "the page's process ended without an address")
 
     async def _read_line(self, process: Process) -> str:
         return (await process.stdout.readline()).decode(errors="replace") if process.stdout is not None else ""

@@ -295,7 +295,7 @@ class RuleScreen(ModalScreen[AllowRule | None]):
         with Vertical(id="box"):
             yield Static(to_content(f"Always allow {self._action.tool} for"), id="title", markup=False)
             yield Input(escape_pattern(self._action.subject), compact=True, select_on_focus=False)
-            yield Static("* stands for any text. It holds until you leave.", id="about", markup=False)
+            yield Static("* is any text. It holds until you leave.", id="about", markup=False)
             yield Static("Enter: allow   Escape: back", id="keys", markup=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

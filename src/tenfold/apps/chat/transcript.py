@@ -241,8 +241,13 @@ class CodeBlock(MarkdownFence):
 
 
 def build_parser() -> MarkdownIt:
-    """Builds the parser of answers. HTML is shown as text, and a line that the model ended stays a line."""
+    """Builds the parser of answers. HTML is shown as text, and a line that the model ended stays a line.
+
+    Only whole addresses become links: `README.md` is a file, although .md is a domain.
+    """
     parser = MarkdownIt("gfm-like", {"html": False})
+    if parser.linkify is not None:
+        parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
     parser.core.ruler.push("line_breaks", _keep_line_breaks)
     return parser
 

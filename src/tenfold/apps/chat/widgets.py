@@ -76,7 +76,7 @@ class SessionCost(Struct, frozen=True):
     def text(self) -> str:
         """The text in the status line, "" before anything was paid or saved."""
         if self.paid is None or self.saved is None:
-            return f"saved {format_tokens(self.saved_tokens)}" if self.saved_tokens > 0 else ""
+            return f"saved {format_tokens(self.saved_tokens)} tokens" if self.saved_tokens > 0 else ""
         if not self.paid:
             return ""
         verb = "saved" if self.saved >= 0 else "lost"
