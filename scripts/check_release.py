@@ -19,7 +19,7 @@ import tempfile
 import tomllib
 import venv
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -147,7 +147,7 @@ def report_size(packages: Iterable[InstalledPackage]) -> str:
     return f"{said}, of {MOST_BYTES / 1e6:g} it may take"
 
 
-def describe_weights(base: Sequence[InstalledPackage], extras: dict[str, Sequence[InstalledPackage]]) -> str:
+def describe_weights(base: Sequence[InstalledPackage], extras: Mapping[str, Sequence[InstalledPackage]]) -> str:
     """Returns the tables of docs/installing.md: each package of the base installation, and what each extra adds."""
     own = sorted((each for each in base if each.name not in INSTALLERS), key=lambda each: -each.size)
     tools = [each for each in base if each.name in INSTALLERS]
