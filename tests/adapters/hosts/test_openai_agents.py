@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,36 @@ def test_what_is_not_replaced_is_sent_as_the_same_object(store: Path) -> None:
     shown = asyncio.run(show(CallModelData(ModelInputData(items, "Be kind."), make_agent(), None)))
     assert [*map(id, shown.input)] == [*map(id, items)]
     assert shown.instructions == "Be kind."
+
+
+def test_an_answer_without_an_id_comes_back_as_it_was_given(store: Path) -> None:
+    parts = [{"type": "output_text", "text": "It is sunny.", "annotations": []}]
+    items: list[Json] = [
+        {"role": "user", "content": "And?"},
+        {"type": "message", "role": "assistant", "content": parts},
+    ]
+    asyncio.run(TenfoldSession("one", store=store).add_items(items))
+    assert asyncio.run(TenfoldSession("one", store=store).get_items()) == items
+
+
+def test_what_was_taken_back_is_gone_for_every_process(store: Path) -> None:
+    async def correct() -> list[Json]:
+        session = TenfoldSession("one", store=store)
+        await session.add_items([{"role": "user", "content": text} for text in ("One?", "Two?", "Three?")])
+        await session.get_items()
+        assert await session.pop_item() == {"role": "user", "content": "Three?"}
+        return await session.get_items()
+
+    left = [{"role": "user", "content": text} for text in ("One?", "Two?")]
+    assert asyncio.run(correct()) == left
+    assert asyncio.run(TenfoldSession("one", store=store).get_items()) == left
+
+
+def test_threads_that_add_items_at_once_lose_none(store: Path) -> None:
+    session = TenfoldSession("one", store=store)
+    with ThreadPoolExecutor(5) as pool:
+        list(pool.map(lambda n: asyncio.run(session.add_items([{"role": "user", "content": f"{n}?"}])), range(10)))
+    assert sorted(get_texts(asyncio.run(session.get_items()))) == [f"{n}?" for n in range(10)]
 
 
 def test_items_can_be_taken_back(store: Path) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -33,12 +34,14 @@ from tenfold.core.wire import WIRES
 from tenfold.core.wire.given_values import name_type
 from tenfold.errors import BadInput, UsageError
 from tenfold.recall.tools import SEARCH, RecallTools
-from tenfold.session import AsyncSession
+from tenfold.session.concurrency import run_uninterrupted
 from tenfold.session.opening import SessionOptions
 from tenfold.store.ids import IDS
 
 Item = dict[str, Any]
 _US = 1_000_000
+_TAKEN_BACK = "item_taken_back"
+"""The kind of the entry behind the last item that is left."""
 
 
 class ItemConverter:
@@ -116,6 +119,7 @@ class TenfoldSession:
         self._options: SessionOptions = options
         self._sessions: HostSessions[Item] = HostSessions(ITEMS, options)
         self._items: list[Item] | None = None
+        self._lock = threading.Lock()
         self._is_configured = self._has_warned = False
 
     def config(self, run_config: RunConfig | None = None) -> RunConfig:
@@ -138,7 +142,7 @@ class TenfoldSession:
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """Returns the conversation as the model sees it, or the last items of it."""
-        items = await self._read_view()
+        items = await run_uninterrupted(self._read_view)
         if items and limit is None and not self._is_configured:
             items = (await self.find().afit(items)).messages
         self._items = items
@@ -148,18 +152,14 @@ class TenfoldSession:
     async def add_items(self, items: list[Item]) -> None:
         """Appends items to the conversation."""
         self._warn_of_missing_config(items)
-        await self._keep([*await self._get_items(), *items])
+        await run_uninterrupted(partial(self._change_items, lambda known: [*known, *items]))
 
     async def pop_item(self) -> Item | None:
         """Takes the last item out of the conversation, and returns it. The log goes on from before it."""
-        items = await self._get_items()
-        if not items:
-            return None
+        items = await run_uninterrupted(partial(self._change_items, lambda known: known[:-1]))
         if len(items) == 1:
             await self.clear_session()
-        else:
-            await self._keep(items[:-1])
-        return items[-1]
+        return items[-1] if items else None
 
     async def clear_session(self) -> None:
         """Removes the session from the store, with all that was ever in it."""
@@ -190,19 +190,25 @@ class TenfoldSession:
                 "session.config(your_run_config)"
             )
 
-    async def _read_view(self) -> list[Item]:
-        view = await AsyncSession(self.find().session).refresh()
-        encoded = WIRES[ITEMS.wire].encode(view.get_messages())
-        return ITEMS.build([msgspec.json.decode(item.raw) for item in encoded.items])
+    def _read_view(self) -> list[Item]:
+        encoded = WIRES[ITEMS.wire].encode(self.find().session.refresh().get_messages())
+        read = [(msgspec.json.decode(item.raw), item.exact) for item in encoded.items]
+        return [each for item, is_exact in read for each in ([item] if is_exact else ITEMS.build([item]))]
 
-    async def _get_items(self) -> list[Item]:
-        """Returns the items that the SDK has of the conversation: those that it was given, and what it has added."""
-        return await self._read_view() if self._items is None else self._items
+    def _change_items(self, change: Callable[[list[Item]], list[Item]]) -> list[Item]:
+        """Changes the items that the SDK has of the conversation, and returns what they were.
 
-    async def _keep(self, items: list[Item]) -> None:
-        messages = WIRES[ITEMS.wire].decode([msgspec.json.encode(ITEMS.read(item)[0]) for item in items])
-        await AsyncSession(self.find().session).sync(messages)
-        self._items = items
+        They are those that it was given, and what it has added since.
+        """
+        with self._lock:
+            known = self._read_view() if self._items is None else self._items
+            items, session = change(known), self.find().session
+            if len(items) > len(known) or len(known) > 1:  # else there is nothing left, or was nothing
+                session.sync(WIRES[ITEMS.wire].decode([msgspec.json.encode(ITEMS.read(item)[0]) for item in items]))
+            if 0 < len(items) < len(known):  # else other processes would still see it
+                session.conversation.append_custom(_TAKEN_BACK, b"{}")
+            self._items = items
+            return known
 
     async def _show(self, given: RunConfig, data: CallModelData[Any]) -> ModelInputData:
         """Returns what the model sees: the filter of a run."""
