@@ -9,15 +9,13 @@ import pytest
 from genai_prices import Usage, calc_price
 
 from tenfold.errors import UsageError
+from tenfold.models.prices import Prices, Tier, describe_price_source
 from tenfold_yardstick.bill import (
     DEFAULT_PRICE_LISTS,
     MIN_CACHEABLE_TOKENS,
-    Prices,
     RequestTokens,
-    Tier,
     build_price_table,
     compute_bill,
-    describe_price_source,
     get_prices,
 )
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from tenfold_yardstick.bill import Bill, Prices, Tier
+from tenfold.models.prices import Prices, Tier
+from tenfold_yardstick.bill import Bill
 from tenfold_yardstick.future_recall import RecallScore
 from tenfold_yardstick.gold_answers import AnswerCounts
 from tenfold_yardstick.quality import TargetSize

@@ -7,14 +7,15 @@ lists, and looks at five moments of each run at what the agent still saw. `--exp
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
 from scripts.figures import describe_measurement
 from tenfold.compaction.trigger.sizes import THRIFTY_TRIGGER_TOKENS
-from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, Prices, describe_price_source, get_prices
+from tenfold.models.prices import Prices, describe_price_source
+from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, get_prices
 from tenfold_yardstick.commands.eval_options import read_conversations
 from tenfold_yardstick.players import PlayerFactory, Recording, UnchangedPlayer, build_recording
 from tenfold_yardstick.run_recall import (
@@ -121,9 +122,9 @@ def _list_losses(played: Mapping[int, Played]) -> list[str]:
                 replay, none = run.replay, runs["none"].replay
                 shares = [own.total / before.total for own, before in zip(replay.bills, none.bills, strict=True)]
                 left = replay.requests - replay.rewrote[-1] if replay.rewrote else 0
-                why = (
-                    f"{replay.compactions} compactions rewrote {_sum_rewritten(replay.sizes, replay.rewrote):,} tokens"
-                )
+                rewritten = sum(replay.sizes[at] for at in replay.rewrote)
+                several = "s" * (replay.compactions != 1)
+                why = f"{replay.compactions} compaction{several} wrote {rewritten:,} tokens anew"
                 rows.append(
                     f"| {name} | {window:,} | `{method}` | {' and '.join(f'{share:.3f}' for share in shares)} | {why}; "
                     f"{left} requests followed the last |"
@@ -131,10 +132,6 @@ def _list_losses(played: Mapping[int, Played]) -> list[str]:
     if not rows:
         return [*lines, "Nowhere: no run cost more than the same run without compaction."]
     return [*lines, "| session | window | method | of none | why |", "|---|---|---|---|---|", *rows]
-
-
-def _sum_rewritten(sizes: Sequence[int], rewrote: Sequence[int]) -> int:
-    return sum(sizes[at] for at in rewrote)
 
 
 def main() -> None:

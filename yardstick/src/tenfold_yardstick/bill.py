@@ -8,17 +8,12 @@ a long request. Tokens are counted with the one counter that all measures share,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal
-from importlib.metadata import version
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from tenfold.errors import UsageError
+from tenfold.models.prices import Prices, find_prices, find_rate
 from tenfold_yardstick.tables import Table
-
-if TYPE_CHECKING:
-    from genai_prices.types import TieredPrices
 
 DEFAULT_PRICE_LISTS = ("anthropic:claude-sonnet-4-5", "openai:gpt-5")
 """The price lists used when none is named: one with a surcharge for cache writes, and one without."""
@@ -27,62 +22,17 @@ MIN_CACHEABLE_TOKENS = 1_024
 _MILLION = 1_000_000
 
 
-class Tier(Struct, frozen=True):
-    """The price of a million tokens, in US dollars, in a request with more than `above` input tokens."""
-
-    above: int
-    dollars: float
-
-
-class Prices(Struct, frozen=True):
-    """The price list of a model: for each kind of token its tiers, lowest first.
-
-    An empty `write` means no surcharge.
-    """
-
-    model: str
-    input: tuple[Tier, ...]
-    read: tuple[Tier, ...]
-    write: tuple[Tier, ...]
-    output: tuple[Tier, ...]
-
-
 def get_prices(name: str) -> Prices:
     """Returns the list prices of `PROVIDER:MODEL`. Raises `UsageError`, with the next step, if there are none."""
-    from genai_prices import Usage, calc_price  # noqa: PLC0415 - slow to load
-
     provider, colon, model = name.partition(":")
     if not (provider and colon and model):
         raise UsageError(f"{name!r} names no provider: write PROVIDER:MODEL, as in {DEFAULT_PRICE_LISTS[0]}")
-    try:
-        found = calc_price(Usage(input_tokens=1), model, provider_id=provider).model_price
-    except LookupError as exc:
-        raise UsageError(f"no prices are known for {name!r}: genai-prices lists no such model ({exc})") from exc
-    prices = (found.input_mtok, found.cache_read_mtok, found.cache_write_mtok, found.output_mtok)
-    if found.input_mtok is None or found.output_mtok is None:
-        raise UsageError(f"{name!r} is not charged by input and output tokens: choose another model's prices")
-    return Prices(name, *map(_parse_tiers, prices))
-
-
-def _parse_tiers(price: Decimal | TieredPrices | None) -> tuple[Tier, ...]:
-    if price is None:
-        return ()
-    if isinstance(price, Decimal):
-        return (Tier(-1, float(price)),)
-    return (Tier(-1, float(price.base)), *(Tier(tier.start, float(tier.price)) for tier in price.tiers))
-
-
-def find_rate(tiers: tuple[Tier, ...], size: int) -> float:
-    """Returns the dollars per million tokens for a request of this size.
-
-    The highest tier it reaches applies to all of it.
-    """
-    return next(tier.dollars for tier in reversed(tiers) if size > tier.above)
-
-
-def describe_price_source() -> str:
-    """Names the package that the list prices come from, with its version."""
-    return f"genai-prices {version('genai-prices')}"
+    found = find_prices(name)
+    if found is None:
+        raise UsageError(
+            f"no prices are known for {name!r} by input and output tokens: genai-prices lists no such model"
+        )
+    return found
 
 
 class RequestTokens(Struct, frozen=True):

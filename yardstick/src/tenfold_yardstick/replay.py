@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
 
-from tenfold_yardstick.bill import Bill, Prices, RequestTokens, build_price_table, compute_bill
+from tenfold.models.prices import Prices
+from tenfold_yardstick.bill import Bill, RequestTokens, build_price_table, compute_bill
 from tenfold_yardstick.players import Player, PlayerFactory, Recording, ReplayMessage
 from tenfold_yardstick.tables import Table, find_most_frequent, format_seconds
 

@@ -24,9 +24,9 @@ from tenfold.config.settings import build_policy
 from tenfold.core.record.block import ModelCost
 from tenfold.core.record.message import ToolCall, get_text, get_tool_calls, get_tool_result
 from tenfold.core.record.token_reading import NO_TOKENS, Counted
+from tenfold.models.prices import Prices
 from tenfold.testing.chats import get_counter
 from tenfold.testing.identifier_finder import has_identifier
-from tenfold_yardstick.bill import Prices
 from tenfold_yardstick.cases import Case
 from tenfold_yardstick.future_recall import NeededFact, find_needed_facts
 from tenfold_yardstick.players import Player, PlayerFactory, PolicyPlayer, Recording, ReplayRequest, StandInModel

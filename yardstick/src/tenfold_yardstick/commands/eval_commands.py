@@ -13,9 +13,10 @@ from tenfold import __version__
 from tenfold.apps.cli.console import build_progress, print_note
 from tenfold.apps.cli.exported_files import ForceOption
 from tenfold.apps.cli.source_files import FormatOption
+from tenfold.models.prices import describe_price_source
 from tenfold.testing.chats import get_counter
 from tenfold_yardstick.asked_sessions import AskedSession
-from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, describe_price_source, get_prices
+from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, get_prices
 from tenfold_yardstick.cases import find_cuts
 from tenfold_yardstick.commands.eval_options import (
     BudgetsOption,
