@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +230,37 @@ def test_what_is_no_message_is_named() -> None:
         CONVERTER.read("Hello")
     with pytest.raises(UsageError, match="message 2"):
         tenfold.to_messages([HumanMessage("Hello"), {"role": "user", "content": "Hello"}])
+
+
+# -- LangChain's own tests of tools, where they are installed ----------------------------------------------------------
+
+with suppress(ImportError):
+    from langchain_tests.unit_tests import ToolsUnitTests
+
+    class RecallToolChecks(ToolsUnitTests):
+        """What LangChain asks of every tool. `arguments` are those of a call."""
+
+        name, arguments = "", dict[str, Any]()
+
+        @property
+        def tool_constructor(self) -> Any:  # noqa: ANN401 - as LangChain has it
+            return next(tool for tool in TenfoldMiddleware(store=":memory:").tools if tool.name == self.name)
+
+        @property
+        def tool_invoke_params_example(self) -> dict[str, Any]:
+            return self.arguments
+
+    class TestSearchTool(RecallToolChecks):
+        """The tool that searches."""
+
+        name, arguments = "recall_search", {"words": "belt"}
+
+    class TestReadTool(RecallToolChecks):
+        """The tool that reads an entry."""
+
+        name, arguments = "recall_read", {"entry": "01a2", "around": 1, "part": 1}
+
+    class TestExpandTool(RecallToolChecks):
+        """The tool that expands a Block."""
+
+        name, arguments = "recall_expand", {"block": "01a2", "part": 1}
