@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -232,7 +233,7 @@ def test_messages_of_every_kind_stay_the_same_objects_and_are_kept(store: Path) 
                 messages.append({"role": "assistant", "content": [{"text": "Go on."}]})
                 answer = block
             messages.append({"role": "user", "content": [answer]})
-    host: HostSession[Json] = HostSession(tenfold.open_session("all", store=store, window=100_000), CONVERTER)
+    host: HostSession[Json] = HostSession(partial(tenfold.open_session, "all", store=store, window=100_000), CONVERTER)
     sent = host.fit(messages).messages
     assert list(map(id, sent)) == list(map(id, messages))
     text = render([each.message for each in host.session.view.get_visible_messages()])
