@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,9 @@ from tenfold.apps.cli.store_access import (
     open_session,
 )
 from tenfold.apps.keyring import note_access
+from tenfold.config.settings import load_settings
 from tenfold.core.wire import DEFAULT_WIRE, WIRES
+from tenfold.errors import UsageError
 from tenfold.formats.export_items import FILE_KINDS
 from tenfold.formats.output_file import check_output
 from tenfold.session.export import render_session
@@ -46,11 +49,25 @@ def export(  # noqa: PLR0913 - the options of a command
     out: Annotated[
         Path | None, typer.Option(parser=parse_path, metavar="PATH", help="Write to this file instead of printing.")
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            parser=parse_path,
+            metavar="FILE",
+            help="Write one self-contained page for a colleague, as `tenfold inspect` shows it: secrets are redacted, "
+            "and nothing is loaded from elsewhere.",
+        ),
+    ] = None,
     force: ForceOption = False,
     store: StoreOption = None,
     namespace: NamespaceOption = "",
 ) -> int:
-    """Exports a session: what the model sees now, or the originals byte for byte. Secrets are not redacted."""
+    """Exports a session: what the model sees now, or the originals byte for byte. Only --html redacts secrets."""
+    if html is not None:
+        if out is not None or as_ is not None or not view:
+            raise UsageError("--html writes a page of its own: leave out --out, --as and --original")
+        _export_page(html, session, force=force, store=store, namespace=namespace)
+        return ExitCode.OK
     if out is not None:
         check_output(out, force=force)
     with open_cli_store(store) as place:
@@ -68,6 +85,23 @@ def export(  # noqa: PLR0913 - the options of a command
     if out is None:
         emit(data)
     return ExitCode.OK if is_complete else ExitCode.FAILED
+
+
+def _export_page(file: Path, name: str, *, force: bool, store: str | None, namespace: str) -> None:
+    """Writes the pages about a session into a file."""
+    try:
+        from tenfold.apps.inspector.session_file import render_session_file  # noqa: PLC0415 - an optional extra
+    except ImportError as exc:
+        raise UsageError(f"the page needs {exc.name}: pip install 'tenfold[inspect]'") from exc
+    check_output(file, force=force)
+    config = load_settings()
+    with open_cli_store(store) as place:
+        row = find_stored_session(place, name, namespace=namespace)
+        note_access(place, namespace, "export", row.info.id)
+        opener = partial(open_session, namespace=namespace, config=config)
+        data = render_session_file(place, opener(place, row), row, opener)
+        write_file(file, data, force=force, option="--html")
+        record_export(place, namespace, [row.info.id], file, data)
 
 
 def _report_unreadable(store: Store, namespace: str, row: SessionRow) -> bool:

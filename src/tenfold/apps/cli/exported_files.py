@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from html import escape
 from pathlib import Path
 from typing import Annotated
 
@@ -48,11 +49,12 @@ def find_exports(store: Store, namespace: str, session: str, entry: Entry | None
 
 
 def _has_quote(text: str, entry: Entry) -> bool:
-    """Whether a file contains a line of the entry, as it is or as JSON writes it. Short entries count if whole."""
+    """Whether a file has a line of the entry, as it is or as JSON or a page writes it. Short entries count if whole."""
     said = get_searchable_text(entry).strip()
     lines = [line.strip() for line in said.splitlines() if len(line.strip()) >= _SHORTEST_QUOTE] or [said]
     as_json = (json.dumps(line, ensure_ascii=ascii_only)[1:-1] for line in lines for ascii_only in (True, False))
-    return any(form and form in text for form in (*lines, *as_json))
+    as_html = (escape(line, quote=False).replace('"', "&#34;").replace("'", "&#39;") for line in lines)
+    return any(form and form in text for form in (*lines, *as_json, *as_html))
 
 
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace the file if there is one.")]

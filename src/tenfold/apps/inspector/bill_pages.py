@@ -44,7 +44,7 @@ def show_bill(visit: Visit) -> Response:
     """The bill of all sessions."""
     by, since = _read_grouping(visit.get("by", "session")), visit.get("since")
     found = build_bill(visit.store, namespace=visit.namespace, since=_read_start(since), by=by)
-    return respond("bill.html", visit=visit, by=by, since=since, **_describe(found))
+    return respond("bill.html", visit=visit, by=by, since=since, **describe_bill(found))
 
 
 def show_session_bill(visit: Visit) -> Response:
@@ -53,12 +53,12 @@ def show_session_bill(visit: Visit) -> Response:
     with opened.lock:
         place = opened.session.address
         found = build_bill(place.store, namespace=place.namespace, sessions=(place.session,), by="model")
-        receipts = _list_receipts(opened.session)
-        return respond_about(visit, opened, "session_bill.html", "bill", receipts=receipts, **_describe(found))
+        receipts = list_receipts(opened.session)
+        return respond_about(visit, opened, "session_bill.html", "bill", receipts=receipts, **describe_bill(found))
 
 
-def _describe(found: Bill) -> dict[str, Any]:
-    """Returns what the template of a bill shows."""
+def describe_bill(found: Bill) -> dict[str, Any]:
+    """Returns what the template of a bill shows, by the names that it has there."""
     total = (found.total,) if len(found.lines) > 1 else ()
     return {
         "found": found,
@@ -71,7 +71,7 @@ def _describe(found: Bill) -> dict[str, Any]:
     }
 
 
-def _list_receipts(session: Session) -> list[tuple[Block, str]]:
+def list_receipts(session: Session) -> list[tuple[Block, str]]:
     """Lists the Blocks in force of which it is known what they cost, each with a sentence that says it."""
     blocks = (session.view.path.get_entry(at) for at in session.view.state.live_blocks)
     return [(each, explain_receipt(each.receipt)) for each in blocks if isinstance(each, Block) and each.receipt]

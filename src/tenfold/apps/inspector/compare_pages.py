@@ -16,7 +16,7 @@ from starlette.responses import Response
 from tenfold.apps.inspector.rendering import build_address, respond
 from tenfold.apps.inspector.routes import respond_about
 from tenfold.apps.inspector.session_pages import ShownPart, name_writer, show_parts
-from tenfold.apps.inspector.timeline import Measured, Timeline, build_timeline, measure_session
+from tenfold.apps.inspector.timeline import MeasuredSession, Timeline, build_timeline, measure_session
 from tenfold.apps.inspector.visits import OpenSession, Page, Visit
 from tenfold.compaction.facts.section import is_must_keep
 from tenfold.compaction.summarize.visible_text import is_fact_in
@@ -120,7 +120,7 @@ def _leave_out_compaction(entry: Entry) -> Entry:
     return CustomEntry(entry.id, entry.parent, entry.run, entry.time, get_kind(entry), NativeBytes("json", b"{}"))
 
 
-def _describe(measured: Measured, policy: str, outcome: Outcome | None) -> ComparedView:
+def _describe(measured: MeasuredSession, policy: str, outcome: Outcome | None) -> ComparedView:
     session, view = measured.session, measured.view
     tokens = session.take_reading().tokens
     messages = tuple(

@@ -69,10 +69,10 @@ class Gate:
             await send(message)
 
         request = Request(scope, receive)
-        answer = await self._let_in(request)
+        answer = await self._admit(request)
         await (answer or self._app)(scope, receive, send_with_headers)
 
-    async def _let_in(self, request: Request) -> Response | None:
+    async def _admit(self, request: Request) -> Response | None:
         """Returns the answer for who is not let in, or has just been: None for a request to go on with."""
         path = request.url.path
         if path.startswith(STATIC_PATH):
@@ -82,7 +82,7 @@ class Gate:
         given = request.query_params.get("token", "")
         if self._keyring is None and given and self.token and compare_digest(given.encode(), self.token.encode()):
             self.token = ""
-            return self._welcome("", request.query_params.get("next", "/"))
+            return self._give_cookie("", request.query_params.get("next", "/"))
         visitor = self._visitors.get(self._read_cookie(request))
         if visitor is None:
             return self._refuse(request, 401, "" if self._keyring is not None else _CLOSED)
@@ -113,9 +113,9 @@ class Gate:
             return self._refuse(request, 503, "the store does not answer, so no key can be looked up: try again")
         if access is None:
             return self._refuse(request, 401, "this is no valid key: `tenfold keys create NAME` makes one")
-        return self._welcome(key, "/")
+        return self._give_cookie(key, "/")
 
-    def _welcome(self, key: str, target: str) -> Response:
+    def _give_cookie(self, key: str, target: str) -> Response:
         """Returns the answer that gives a visitor the cookie and shows the page."""
         while len(self._visitors) >= MOST_VISITORS:
             del self._visitors[next(iter(self._visitors))]

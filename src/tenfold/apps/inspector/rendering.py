@@ -69,6 +69,8 @@ def _load_environment() -> Environment:
     environment.filters["dollars"] = lambda value: show_minus(format_dollars(value))
     environment.filters["minus"] = show_minus
     environment.globals["address"] = build_address
+    environment.globals["layout"] = "session.html"
+    environment.globals["is_file"] = False
     environment.globals["version"] = __version__
     return environment
 

@@ -11,6 +11,8 @@ from tenfold.apps.inspector import session_pages as pages
 from tenfold.apps.inspector.live import list_near
 from tenfold.apps.inspector.rendering import build_address, go_to, respond
 from tenfold.apps.inspector.visits import OpenSession, Page, Visit
+from tenfold.core.record.fact import Fact
+from tenfold.session import Session
 from tenfold.store.base import SessionRow
 
 LISTED = 100
@@ -21,14 +23,14 @@ SEARCH_HITS = 30
 def show_sessions(visit: Visit) -> Response:
     """The list of sessions, newest first, with those that a few words name."""
     words, first = visit.get("words"), visit.get_number("from")
-    rows = [row for row in visit.store.list_sessions(visit.namespace) if _matches(row, words)]
+    rows = [row for row in visit.store.list_sessions(visit.namespace) if _has_words(row, words)]
     more = first + LISTED if first + LISTED < len(rows) else None
     return respond(
         "sessions.html", visit=visit, words=words, rows=rows[first : first + LISTED], count=len(rows), more=more
     )
 
 
-def _matches(row: SessionRow, words: str) -> bool:
+def _has_words(row: SessionRow, words: str) -> bool:
     info = row.info
     text = f"{info.id} {info.title} {info.file} {info.model} {info.format}".casefold()
     return all(word in text for word in words.casefold().split())
@@ -92,7 +94,8 @@ def show_message(visit: Visit) -> Response:
     """One message, whole, with what the model sees in its place."""
     opened = visit.open()
     with opened.lock:
-        message = pages.read_message(opened.measure(), visit.get_number("at"), is_whole=visit.get("whole") == "yes")
+        limit = None if visit.get("whole") == "yes" else pages.MOST_CHARACTERS
+        message = pages.read_message(opened.measure(), visit.get_number("at"), limit)
         return respond("message.html", message=message, opened=opened, visit=visit)
 
 
@@ -132,11 +135,15 @@ def show_facts(visit: Visit) -> Response:
     """The facts of a session, each with a link to the message that it comes from."""
     opened = visit.open()
     with opened.lock:
-        facts = opened.session.conversation.collect_facts()
-        groups: dict[str, list[object]] = {}
-        for fact in reversed(facts):
-            groups.setdefault(fact.kind.replace("_", " "), []).append(fact)
-        return respond_about(visit, opened, "facts.html", "facts", groups=groups)
+        return respond_about(visit, opened, "facts.html", "facts", groups=group_facts(opened.session))
+
+
+def group_facts(session: Session) -> dict[str, list[Fact]]:
+    """Groups the facts of a session by their kind, the newest first."""
+    groups: dict[str, list[Fact]] = {}
+    for fact in reversed(session.conversation.collect_facts()):
+        groups.setdefault(fact.kind.replace("_", " "), []).append(fact)
+    return groups
 
 
 def show_instructions(visit: Visit) -> Response:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tenfold.apps.inspector.timeline import Measured, Seen
+from tenfold.apps.inspector.timeline import MeasuredSession, Seen
 from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Run, Substitute
 from tenfold.core.record.entry import Attempt, Entry, Retraction, get_kind, get_message
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
@@ -35,7 +35,7 @@ _UNSEEN = re.compile(
 )
 
 
-class Row(Struct, frozen=True):
+class EntryRow(Struct, frozen=True):
     """One entry in the list of a session: its position, whose it is, whether the model sees it, and its beginning."""
 
     position: int
@@ -59,7 +59,7 @@ class ShownPart(Struct, frozen=True):
 class ShownMessage(Struct, frozen=True):
     """A whole message: who wrote it, where it stands, its parts, and what the model sees in its place."""
 
-    row: Row
+    row: EntryRow
     parts: tuple[ShownPart, ...]
     instead: tuple[ShownPart, ...] = ()
     time: int | None = None
@@ -119,7 +119,7 @@ def flatten(text: str, width: int = EXCERPT) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-def read_rows(measured: Measured, first: int, count: int = ROWS) -> list[Row]:
+def read_rows(measured: MeasuredSession, first: int, count: int = ROWS) -> list[EntryRow]:
     """Reads a piece of the list of entries, from a position on. It costs O(count)."""
     path, view, states, sizes = measured.view.path, measured.view, measured.states, measured.sizes
     last = min(first + count, path.length) - 1
@@ -132,11 +132,13 @@ def read_rows(measured: Measured, first: int, count: int = ROWS) -> list[Row]:
     ]
 
 
-def _build_row(position: int, entry: Entry, seen: Seen, tokens: int, *, is_pinned: bool) -> Row:
+def _build_row(position: int, entry: Entry, seen: Seen, tokens: int, *, is_pinned: bool) -> EntryRow:
     message = get_message(entry)
     if message is None:
-        return Row(position, entry.id, get_kind(entry), "", is_pinned, 0, flatten(_describe_entry(entry)))
-    return Row(position, entry.id, name_writer(message), seen, is_pinned, tokens, flatten(excerpt_message(message)))
+        return EntryRow(position, entry.id, get_kind(entry), "", is_pinned, 0, flatten(_describe_entry(entry)))
+    return EntryRow(
+        position, entry.id, name_writer(message), seen, is_pinned, tokens, flatten(excerpt_message(message))
+    )
 
 
 def _describe_entry(entry: Entry) -> str:
@@ -158,10 +160,10 @@ def name_writer(message: Message) -> str:
     return message.role if usual[message.role] == message.origin else f"{message.role} ({message.origin})"
 
 
-def read_message(measured: Measured, position: int, *, is_whole: bool = False) -> ShownMessage:
+def read_message(measured: MeasuredSession, position: int, limit: int | None = MOST_CHARACTERS) -> ShownMessage:
     """Reads the message at a position, and what the model sees in its place.
 
-    Long parts are cut unless the `is_whole` text is asked for. Raises `NotFoundError` if there is no such entry.
+    Parts longer than `limit` are cut, with None no part is. Raises `NotFoundError` if there is no such entry.
     """
     path, view = measured.view.path, measured.view
     if not 0 <= position < path.length:
@@ -169,14 +171,9 @@ def read_message(measured: Measured, position: int, *, is_whole: bool = False) -
     entry = path.get_entry(position)
     seen, tokens = measured.states[position], measured.sizes[position]
     row = _build_row(position, entry, seen, tokens, is_pinned=position in view.state.pins)
-    message, limit = get_message(entry), None if is_whole else MOST_CHARACTERS
+    message = get_message(entry)
     parts = show_parts(message, limit) if message is not None else _show_entry(entry, limit)
-    instead = [
-        part
-        for each in view.get_visible_messages()
-        if each.original_position == position and not each.is_original
-        for part in show_parts(each.message, limit)
-    ]
+    instead = [part for each in measured.substitutes.get(position, ()) for part in show_parts(each, limit)]
     return ShownMessage(row, parts, tuple(instead), getattr(entry, "time", None))
 
 
@@ -220,7 +217,7 @@ def _cut(kind: str, title: str, text: str, limit: int | None) -> ShownPart:
     return ShownPart(kind, title, escape_unseen(kept), len(text) - len(kept))
 
 
-def compare_view(measured: Measured) -> list[Comparison]:
+def compare_view(measured: MeasuredSession) -> list[Comparison]:
     """Compares what there is with what the model sees of it: one range after the other, in the order of the log."""
     view, sizes = measured.view, measured.sizes
     compared: list[Comparison] = []
@@ -235,7 +232,7 @@ def compare_view(measured: Measured) -> list[Comparison]:
     return compared
 
 
-def _compare_part(of: Measured, ref: BlockPart, before: int) -> Comparison:
+def _compare_part(of: MeasuredSession, ref: BlockPart, before: int) -> Comparison:
     view, sizes, replacement = of.view, of.sizes, of.view.get_replacement(ref)
     block = view.path.get_block(ref.block)
     items = replacement.shown_items
@@ -298,9 +295,9 @@ def list_block_nodes(session: Session, block: str = "", index: int = -1) -> list
     return [_build_node(session, ref) for ref in refs if isinstance(ref, BlockPart)]
 
 
-def list_covered_rows(measured: Measured, block: str, index: int) -> list[Row]:
+def list_covered_rows(measured: MeasuredSession, block: str, index: int) -> list[EntryRow]:
     """Lists the entries that one replacement covers directly, at most `ROWS` of them."""
-    rows: list[Row] = []
+    rows: list[EntryRow] = []
     for ref in _find_covered(measured.session, block, index):
         if isinstance(ref, Run) and len(rows) < ROWS:
             rows += read_rows(measured, ref.first, min(ref.last - ref.first + 1, ROWS - len(rows)))

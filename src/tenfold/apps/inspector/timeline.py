@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tenfold.core.record.block import Block, BlockPart, KeptOriginal, Substitute
 from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import Message
 from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.session import Session
@@ -85,7 +86,7 @@ class Timeline(Struct, frozen=True):
         return self.view_tokens / self.tokens if self.tokens else 1.0
 
 
-class _Piece(Struct):
+class _DrawnPiece(Struct):
     first: int
     last: int
     tokens: int
@@ -93,30 +94,38 @@ class _Piece(Struct):
     who: str
 
 
-class Measured(Struct, frozen=True):
-    """A session together with what is known of each entry of its path: its size, and whether the model sees it."""
+class MeasuredSession(Struct, frozen=True):
+    """A session together with what is known of each entry of its path: its size, and whether the model sees it.
+
+    `substitutes` are what the model sees in place of messages, by their positions.
+    """
 
     session: Session
     view: View
     sizes: list[Counted]
     states: list[Seen]
+    substitutes: dict[int, list[Message]]
 
 
-def measure_session(session: Session) -> Measured:
+def measure_session(session: Session) -> MeasuredSession:
     """Measures a session: O(path), so callers keep the result for as long as `session.view` is the same."""
     view = session.view
-    return Measured(session, view, session.conversation.count_entries(), find_states(view))
+    substitutes: dict[int, list[Message]] = {}
+    for each in view.get_visible_messages():
+        if each.original_position is not None and not each.is_original:
+            substitutes.setdefault(each.original_position, []).append(each.message)
+    return MeasuredSession(session, view, session.conversation.count_entries(), find_states(view), substitutes)
 
 
-def build_timeline(measured: Measured) -> Timeline:
+def build_timeline(measured: MeasuredSession) -> Timeline:
     """Builds the bars of a session. It reads the entries themselves only where there are few."""
     session, view, sizes, states = measured.session, measured.view, measured.sizes, measured.states
     total = sum(sizes)
     roles = _read_roles(view) if view.length <= MOST_READ else {}
-    whole = [_Piece(at, at, size, states[at], roles.get(at, "")) for at, size in enumerate(sizes) if size]
+    whole = [_DrawnPiece(at, at, size, states[at], roles.get(at, "")) for at, size in enumerate(sizes) if size]
     shown_sizes = session.conversation.get_message_sizes()
     shown = [
-        _Piece(
+        _DrawnPiece(
             each.position if each.original_position is None else each.original_position,
             each.position if each.original_position is None else each.original_position,
             shown_sizes[each.key],
@@ -158,13 +167,13 @@ def _read_roles(view: View) -> dict[int, str]:
     return {at: message.role for at, entry in entries if (message := get_message(entry)) is not None}
 
 
-def draw_segments(pieces: Sequence[_Piece], scale: int) -> Iterable[Segment]:
+def draw_segments(pieces: Sequence[_DrawnPiece], scale: int) -> Iterable[Segment]:
     """Draws pieces beside one another, neighbours as one where they are narrower than a pixel would be.
 
     A segment of several tells of the state that most of its tokens are in.
     """
     least = scale / MOST_SEGMENTS if len(pieces) > MOST_SEGMENTS else 0
-    x, tokens, group = 0.0, 0, list[_Piece]()
+    x, tokens, group = 0.0, 0, list[_DrawnPiece]()
     for number, piece in enumerate(pieces):
         group.append(piece)
         tokens += piece.tokens
@@ -175,7 +184,7 @@ def draw_segments(pieces: Sequence[_Piece], scale: int) -> Iterable[Segment]:
         x, tokens, group = x + width, 0, []
 
 
-def _draw_segment(group: Sequence[_Piece], tokens: int, x: float, width: float) -> Segment:
+def _draw_segment(group: Sequence[_DrawnPiece], tokens: int, x: float, width: float) -> Segment:
     by_state = Counter[Seen]()
     for each in group:
         by_state[each.seen] += each.tokens

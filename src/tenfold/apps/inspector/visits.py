@@ -11,7 +11,7 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from tenfold.apps.inspector.readings import Readings
-from tenfold.apps.inspector.timeline import Measured, Timeline, build_timeline, measure_session
+from tenfold.apps.inspector.timeline import MeasuredSession, Timeline, build_timeline, measure_session
 from tenfold.apps.keyring import Access, Keyring, note_access
 from tenfold.errors import UsageError
 from tenfold.session import Session
@@ -53,10 +53,10 @@ class OpenSession:
     def __init__(self, session: Session, row: SessionRow) -> None:
         self.session, self.row, self.lock = session, row, threading.Lock()
         self.quiet_until = 0
-        self._measured: Measured | None = None
-        self._timeline: tuple[Measured, Timeline] | None = None
+        self._measured: MeasuredSession | None = None
+        self._timeline: tuple[MeasuredSession, Timeline] | None = None
 
-    def measure(self) -> Measured:
+    def measure(self) -> MeasuredSession:
         """Reads what others have appended, and returns the session with the sizes of its entries."""
         self.session.conversation.catch_up()
         if self._measured is None or self._measured.view is not self.session.view:
