@@ -14,12 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pydantic_ai
 from textual.pilot import Pilot
 from textual.widgets import Static
 
 from tenfold.apps.agent.factory import AgentOptions, open_agent
 from tenfold.apps.chat.app import Chat
-from tenfold.apps.chat.screens import TreeScreen
+from tenfold.apps.chat.screens import QuestionScreen, TreeScreen
 from tenfold.apps.chat.transcript import TranscriptItem
 from tenfold.store.sqlite.store import SqliteStore
 
@@ -29,6 +30,11 @@ SIZE = (100, 30)
 WINDOW = 3_900
 """Small enough that the third question needs a compaction."""
 QUESTIONS = ("Where is the discount applied?", "Which test covers checkout?", "How is shipping priced?")
+CHANGED = (
+    (PROJECT / "README.md")
+    .read_text("utf-8")
+    .replace("Nothing is rounded before the last step.", "Only the total is rounded, half up.")
+)
 MAX_LOOKS = 2_000
 
 
@@ -45,7 +51,7 @@ async def wait_until(pilot: Pilot[None], is_seen: Callable[[], object]) -> None:
 
 def get_texts(chat: Chat) -> list[str]:
     """Returns the texts in the transcript."""
-    return [str(said.render()) for said in chat.transcript.query(TranscriptItem)]
+    return [str(item.render()) for item in chat.transcript.children if isinstance(item, TranscriptItem)]
 
 
 async def ask_question(chat: Chat, pilot: Pilot[None], text: str) -> None:
@@ -80,8 +86,25 @@ async def draw_pictures(folder: Path) -> None:
             chat.transcript.scroll_to_center(mark, animate=False, force=True)
             await pilot.pause(0.2)
             save_picture(chat, folder / "chat-compacted.svg")
+            await ask_approval(chat, pilot)
+            save_picture(chat, folder / "chat-diff.svg")
+            await pilot.press("n")
+            await wait_until(pilot, lambda: "idle" in get_status(chat))
             await fork_session(chat, pilot)
             save_picture(chat, folder / "chat-tree.svg")
+
+
+async def ask_approval(chat: Chat, pilot: Pilot[None]) -> None:
+    """Has the demonstration change a file, and waits for the question."""
+    chat.prompt.text = f"write README.md {CHANGED}"
+    await pilot.press("enter")
+    await wait_until(
+        pilot,
+        lambda: (
+            isinstance(chat.screen, QuestionScreen)
+            and any("n: no" in str(each.render()) for each in chat.screen.query(Static))
+        ),
+    )
 
 
 async def fork_session(chat: Chat, pilot: Pilot[None]) -> None:
@@ -119,6 +142,7 @@ def save_picture(chat: Chat, file: Path) -> None:
 
 
 if __name__ == "__main__":
+    pydantic_ai.BANNER_ENABLED = False
     for name in [name for name in os.environ if name.startswith(("TENFOLD_", "NO_COLOR"))]:
         del os.environ[name]
     asyncio.run(draw_pictures(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs"))

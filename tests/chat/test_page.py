@@ -38,7 +38,11 @@ def test_every_tool_of_the_workbench_is_on_the_page(tmp_path_factory: pytest.Tem
 
 @pytest.mark.parametrize(
     ("picture", "holds"),
-    [("chat-compacted.svg", ("context compacted", "[ctx:", "demonstration")), ("chat-tree.svg", ("you are here", "○"))],
+    [
+        ("chat-compacted.svg", ("context compacted", "left the view", "[ctx:", "demonstration")),
+        ("chat-tree.svg", ("you are here", "○")),
+        ("chat-diff.svg", ("+", "a: always")),
+    ],
 )
 def test_the_pictures_show_what_the_page_says_and_nothing_of_a_machine(picture: str, holds: tuple[str, ...]) -> None:
     text = (ROOT / "docs" / picture).read_text("utf-8").replace("&#160;", " ")

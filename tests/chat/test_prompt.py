@@ -80,24 +80,24 @@ def test_the_history_goes_back_and_forth_and_keeps_the_draft() -> None:
 @given(st.text(st.sampled_from("ab *?[]!.-/=\"'")), st.text(st.sampled_from("ab *?[]!.-/=\"'")))
 def test_what_is_always_allowed_as_it_is_allows_nothing_else(subject: str, other: str) -> None:
     rule = AllowRule("run_command", escape_pattern(subject))
-    assert rule.covers(make_command(subject))
-    assert rule.covers(make_command(other)) == (subject == other)
+    assert rule.is_covering(make_command(subject))
+    assert rule.is_covering(make_command(other)) == (subject == other)
 
 
 @given(st.text(st.sampled_from("abx *;|&$`\n<>()\\")))
 def test_a_pattern_never_allows_what_the_shell_may_take_for_several_commands(command: str) -> None:
-    allowed = AllowRule("run_command", "*").covers(make_command(command))
+    allowed = AllowRule("run_command", "*").is_covering(make_command(command))
     assert allowed == (set(command) <= set("abx *"))
-    assert AllowRule("run_command", escape_pattern(command)).covers(make_command(command)), "but exactly it may be"
+    assert AllowRule("run_command", escape_pattern(command)).is_covering(make_command(command)), "but exactly it may be"
 
 
 def test_a_rule_is_of_one_tool_and_allows_at_least_what_was_asked() -> None:
     write = Action("write", "write it", (), "write_file", "src/a.py", "/home/shop")
     rule = build_rule(write, " src/* ")
     assert str(rule) == "write_file src/*"
-    assert rule.covers(Action("write", "", (), "write_file", "src/b/c.py", "/home/shop"))
-    assert not rule.covers(Action("write", "", (), "write_file", "tests/a.py", "/home/shop"))
-    assert not rule.covers(Action("write", "", (), "edit_file", "src/a.py", "/home/shop"))
+    assert rule.is_covering(Action("write", "", (), "write_file", "src/b/c.py", "/home/shop"))
+    assert not rule.is_covering(Action("write", "", (), "write_file", "tests/a.py", "/home/shop"))
+    assert not rule.is_covering(Action("write", "", (), "edit_file", "src/a.py", "/home/shop"))
     with pytest.raises(UsageError, match="does not match"):
         build_rule(write, "tests/*")
     with pytest.raises(UsageError, match="only exactly this command"):

@@ -88,6 +88,15 @@ def test_only_whole_addresses_are_links() -> None:
     ]
 
 
+def test_underscores_belong_to_names_and_asterisks_emphasize() -> None:
+    (line,) = (token for token in build_parser().parse("shop/__main__.py and __init__ are **two**") if token.children)
+    shown = [(token.type, token.content) for token in line.children or () if token.type != "text" or token.content]
+    assert shown == [
+        ("text", "shop/__main__.py and __init__ are "),
+        *(("strong_open", ""), ("text", "two"), ("strong_close", "")),
+    ]
+
+
 def test_answers_far_back_are_shown_as_they_were_written() -> None:
     said = [text for n in range(MAX_DRAWN_ANSWERS + 5) for text in (f"ask {n}", f"answer **{n}**")][-38:]
 

@@ -18,6 +18,7 @@ from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.filter import LineFilter
 from textual.screen import Screen
+from textual.worker import Worker
 
 from tenfold.apps.agent import Agent
 from tenfold.apps.agent.coding_tools import Action
@@ -220,7 +221,7 @@ class Chat(App[None]):
 
         A yes is taken once the end of the text was on the screen. What the user always allows is not asked again.
         """
-        rule = next((rule for rule in self._allowed if rule.covers(action)), None)
+        rule = next((rule for rule in self._allowed if rule.is_covering(action)), None)
         if rule is not None:
             self._add_line("note", f"allowed by {to_one_line(str(rule), 60)}: {to_one_line(action.line, MAX_ANSWERED)}")
             return True
@@ -267,10 +268,10 @@ class Chat(App[None]):
     def on_text_area_changed(self, event: Prompt.Changed) -> None:
         """Looks for what the end of the text may be completed to."""
         if event.text_area is self.prompt:
-            typed = self.prompt.completable_text
-            self.run_worker(partial(self._complete, typed), group="completion", exclusive=True)
+            _: Worker[None] = self.run_worker(self._complete, group="completion", exclusive=True)
 
-    async def _complete(self, typed: str) -> None:
+    async def _complete(self) -> None:
+        typed = self.prompt.completable_text
         place = self.agent.session.address
         source = CompletionSource(
             self._root, partial(list_recent_sessions, place.store, place.namespace), sorted(self.available_themes)

@@ -29,7 +29,7 @@ class AllowRule(Struct, frozen=True):
     def __str__(self) -> str:
         return f"{self.tool} {self.pattern}"
 
-    def covers(self, action: Action) -> bool:
+    def is_covering(self, action: Action) -> bool:
         """Returns whether the action is allowed without a question."""
         if action.tool != self.tool:
             return False
@@ -56,7 +56,7 @@ def build_rule(action: Action, pattern: str) -> AllowRule:
     Raises `UsageError` if the rule would not even allow this action.
     """
     rule = AllowRule(action.tool, pattern.strip())
-    if rule.covers(action):
+    if rule.is_covering(action):
         return rule
     if action.kind == "command" and _SHELL_SYNTAX.search(action.subject):
         raise UsageError("the shell may take this command for several, so only exactly this command can be allowed")

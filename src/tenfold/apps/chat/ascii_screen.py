@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from unicodedata import name as get_unicode_name
 
 from rich.cells import cell_len
@@ -54,7 +53,6 @@ def is_ascii_terminal(environ: Mapping[str, str]) -> bool:
     return not any(name in locale for name in _UTF8_NAMES)
 
 
-@lru_cache(maxsize=4_096)
 def to_ascii(text: str) -> str:
     """Replaces each character outside ASCII by one that looks like it, else by as many `?` as it is wide."""
     if text.isascii():

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline, emphasis
 from pydantic_ai.messages import (
     AgentStreamEvent,
     FunctionToolCallEvent,
@@ -243,13 +244,19 @@ class CodeBlock(MarkdownFence):
 def build_parser() -> MarkdownIt:
     """Builds the parser of answers. HTML is shown as text, and a line that the model ended stays a line.
 
-    Only whole addresses become links: `README.md` is a file, although .md is a domain.
+    Only whole addresses become links: `README.md` is a file, although .md is a domain. Only asterisks emphasize:
+    underscores belong to names, as in `shop/__main__.py`.
     """
     parser = MarkdownIt("gfm-like", {"html": False})
     if parser.linkify is not None:
         parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
+    parser.inline.ruler.at("emphasis", _emphasize)
     parser.core.ruler.push("line_breaks", _keep_line_breaks)
     return parser
+
+
+def _emphasize(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - the parser's own
+    return state.src[state.pos] != "_" and emphasis.tokenize(state, silent)
 
 
 def _keep_line_breaks(state: StateCore) -> None:
@@ -314,10 +321,10 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         await self.mount(item)
         drawn = [each for each in self._items if isinstance(each, AnswerItem)]
         if len(drawn) > MAX_DRAWN_ANSWERS:
-            await self._undraw(drawn[0])
+            await self._erase(drawn[0])
         return item
 
-    async def _undraw(self, answer: AnswerItem) -> None:
+    async def _erase(self, answer: AnswerItem) -> None:
         plain = TranscriptItem("answer", answer.source)
         self._items[self._items.index(answer)] = plain
         await self.mount(plain, before=answer)
