@@ -103,7 +103,7 @@ def test_a_summary_is_written_again_with_more_room(browser: Browser, store: Stor
     browser.press(".buttons button", "Rewrite")
     browser.fill("dialog input[name=tokens]", "900")
     browser.press("dialog button", "Rewrite")
-    browser.wait(lambda: session.refresh() and session.conversation.find_newest_block_id() != newest)
+    browser.wait(lambda: find_newest_block(session) != newest)
     browser.wait_for_path("/session/seen")
     redone = session.view.find_newest_block()
     assert redone is not None
@@ -145,12 +145,16 @@ def test_a_forgotten_rule_is_found_and_restored(browser: Browser, store: Store) 
     browser.wait_for_text("dropped")
     browser.fill("#rule", "Never push to main, ask first.")
     browser.press("form button", "Add")
-    browser.wait(
-        lambda: session.refresh() and any(e.is_rule and "ask first" in e.text for e in session.read_instructions())
-    )
+    browser.wait(lambda: "Never push to main, ask first." in list_rules(session))
     browser.press(".rules form button", "Drop")
     browser.wait(lambda: not list_rules(session))
     assert_untroubled(browser)
+
+
+def find_newest_block(session: Session) -> str | None:
+    """The id of the newest Block in force, by what the store says now."""
+    session.refresh()
+    return session.conversation.find_newest_block_id()
 
 
 def list_rules(session: Session) -> list[str]:

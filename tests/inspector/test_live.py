@@ -90,7 +90,7 @@ def test_a_gateway_tells_of_each_request(gateway: str, sessions: OpenSessions) -
     assert (request.model, request.window, request.state) == ("gpt-4o", WINDOW, "unchanged")
     assert "do not reach the trigger" in request.why
     assert 0 < request.tokens == request.unhidden
-    assert request.saved == 0
+    assert request.saved_tokens == 0
 
 
 def test_several_gateways_are_heard_side_by_side_and_a_lost_one_is_named(store: Store, keeper: Keeper) -> None:
@@ -191,7 +191,7 @@ def test_the_store_shows_what_another_process_appends(tmp_path: Path, keeper: Ke
     (compacted,) = watch.look(without_gateways=False)
     assert compacted.state == "compacted"
     assert 0 < compacted.tokens < grown.tokens
-    assert compacted.saved > 0
+    assert compacted.saved_tokens > 0
     session.undo()
     assert [each.state for each in watch.look(without_gateways=False)] == ["undone"]
     session.add_rule("Be brief.")

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from starlette.testclient import TestClient
 
 from tenfold.apps.inspector import session_pages as pages
-from tenfold.apps.inspector.timeline import MOST_SEGMENTS, WIDTH, Measured, build_timeline, measure_session
+from tenfold.apps.inspector.timeline import MOST_SEGMENTS, WIDTH, MeasuredSession, build_timeline, measure_session
 from tenfold.core.meter.counters import measure_messages
 from tenfold.core.record.entry import get_message
 from tenfold.session import Session, SessionAddress
@@ -31,7 +31,7 @@ from tests.inspector.sessions import (
 from tests.laws.strategies import BLOCKS, LAW, TALK, Log, logs
 
 
-def open_log(log: Log) -> Measured:
+def open_log(log: Log) -> MeasuredSession:
     """A log with Blocks of all kinds in it, as a session of a store in memory."""
     session = Session.create(SessionAddress(open_store(":memory:"), "drawn"), build_policy())
     parents = [None, *(entry.id for entry in log)]

@@ -40,6 +40,8 @@ ALLOWED = {
     "src/tenfold/compaction/facts/tool_calls.py": "calls, up to a length",
     "src/tenfold/compaction/summarize/prompt_files.py": "no argument",
     "src/tenfold/apps/cli/main.py": "no argument",
+    "src/tenfold/apps/inspector/rendering.py": "no argument",
+    "src/tenfold/apps/inspector/readings.py": "16 views of a record, by their names",
     "src/tenfold/core/wire/unread_text.py": "the names of the wires",
     "src/tenfold/config/policies.py": "the names of installed policies",
 }

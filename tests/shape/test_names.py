@@ -17,24 +17,25 @@ from tenfold.config.policies import POLICIES
 from tests.shape import scan
 
 _VERBS = """
-abort add adjust adopt advance allocate announce answer append apply approve archive arrange ask assert assign attach
-average await batch begin bind blank branch browse build cache calculate calibrate call cancel canonicalize capture
-catch change check choose chunk clamp classify clean clear climb clip close collapse collect combine compact compare
-compile complete compose compress compute condense confirm connect consult continue convert copy correct count create
-cut decide decode defer delete derive describe detect diff digest dismiss divide do draft draw drive drop dump edit
-elide embed emit empty encode end ensure enter escape estimate examine excerpt execute expand expect expire explain
-export extend extract fail feed fence fill find fingerprint finish fit flatten flush fold follow forget fork format
-forward freeze generate get grade group handle hash hide hold host identify ignore import index inline insert inspect
-install interpolate interpret invoke itemize iter iterate join judge keep kill label learn leave limit link list
-listen load locate lock log look make map mark mask match measure memoize mend merge migrate move name navigate
-normalize note notify offer open overlay pair parse pass pick pin place plan plant play pool pop prepare prepend
-preview print probe prune purge put qualify quote raise rank read rebuild recall receive recognize record recover
-redact redo refine refresh refuse register reject rejoin relax release remove render replace replay report request
-require rescue reserve reset resolve respond restore resume retract retry reveal revert revoke rewind rotate route run
-salvage sanitize save say scan schedule score scrub seal search select send serialize set settle share shift shorten
-show shrink simplify skip sleep slice soften sort splice split spread start stem stop store stream strip succeed
-suggest sum summarize sync take tell time trace track transform translate trim truncate try undo unescape unfold
-unpack unpin unquote update use validate verify wait walk watch weigh wrap write
+abort accept add adjust admit adopt advance allocate announce answer append apply approve archive arrange ask assert
+assign attach average await batch begin bind blank branch browse build cache calculate calibrate call cancel
+canonicalize capture catch change check choose chunk clamp classify clean clear climb clip close collapse collect
+combine compact compare compile complete compose compress compute condense confirm connect consult continue convert
+copy correct count create cut decide decode defer delete derive describe detect diff digest dismiss divide do draft
+draw drive drop dump edit elide embed emit emphasize empty encode end ensure enter erase escape estimate examine
+excerpt execute expand expect expire explain export extend extract fail feed fence fill find fingerprint finish fit
+flatten flush fold follow forget fork format forward freeze generate get give go grade group handle hash hide highlight
+hold host identify ignore import index inline insert inspect install interpolate interpret invoke itemize iter iterate
+join judge keep kill label learn leave limit link list listen load locate lock log look make map mark mask match
+measure memoize mend merge migrate move name navigate normalize note notify offer open overlay pair parse pass pick pin
+place plan plant play pool pop prepare prepend preview price print probe prune pump purge put qualify quote raise rank
+read rebuild recall receive recognize record recover redact redo refine refresh refuse register reject rejoin relax
+release remove render replace replay report request require rescue reserve reset resolve respond restore resume retract
+retry reveal revert revoke rewind rotate route run salvage sanitize save say scan schedule score scrub seal search
+select send serialize set settle share shift shorten show shrink sign simplify skip sleep slice soften sort splice
+split spread start stem stop store stream strip submit succeed suggest sum summarize switch sync take tell time trace
+track transform translate trim truncate try undo unescape unfold unpack unpin unquote update use validate verify wait
+walk warn watch weigh wrap write
 """
 VERBS = frozenset(_VERBS.split())
 """The first words of functions: what they do. A new verb is added here; a word that is no verb does not belong."""

@@ -105,6 +105,7 @@ KNOW_A_WIRE: Mapping[str, str] = {
     "apps/adapters": "each framework's messages are those of one wire",
     "apps/installer/claude_rows.py": "the rows of Claude Code's hook are read as those of one wire",
     "apps/clients": "a client keeps the messages of one wire, and has addresses and programs of these names",
+    "apps/cli/doctor_command.py": "a program on this machine has this name",
     "testing": "the questions and histories are written in one wire",
 }
 """Files and folders that name a wire, and why. The gateway is none of them: it asks the wire's profile and its API."""

@@ -386,7 +386,7 @@ class CompactionRunner:
         if not has_lease and call.window is not None and not self.can_overflow(call):
             return self._defer(call, _BUSY)
         try:
-            if call.demand == "check" and (self._can_ask_model(answerer) or self._may_act(call)):
+            if call.demand == "check" and (self._can_ask_model(answerer) or self._can_act(call)):
                 self._conversation.catch_up()  # another may have compacted it just now, or the user switched it off
             effects, view = self.get_effects(call, answerer, by_code="" if has_lease else _BUSY)
             result = yield from self._announce(effects, answerer, call)
@@ -398,7 +398,7 @@ class CompactionRunner:
             if has_lease:
                 self._drop_lease(answerer)
 
-    def _may_act(self, call: Call) -> bool:
+    def _can_act(self, call: Call) -> bool:
         return call.window is not None and self.get_need(call) in ("soft", "hard")
 
     def _can_ask_model(self, answerer: Answerer) -> bool:

@@ -425,20 +425,20 @@ def diff_texts(before: str, after: str) -> tuple[Section, ...]:
     head = _count_equal(old, new)
     tail = _count_equal(old[head:][::-1], new[head:][::-1])
     left, right = old[head : len(old) - tail], new[head : len(new) - tail]
-    sections = _stay(old[:head], is_first=True)
+    sections = _build_unchanged(old[:head], is_first=True)
     if max(len(left), len(right)) > MAX_COMPARED_LINES:
         sections += [Section("-", "".join(left)), Section("+", "".join(right))]
     else:
         for _, i, k, m, n in difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
             if left[i:k] == right[m:n]:
-                sections += _stay(left[i:k])
+                sections += _build_unchanged(left[i:k])
             else:
                 sections += [Section("-", "".join(left[i:k])), Section("+", "".join(right[m:n]))]
-    sections += _stay(old[len(old) - tail :], is_last=True)
+    sections += _build_unchanged(old[len(old) - tail :], is_last=True)
     return tuple(section for section in sections if section.text)
 
 
-def _stay(lines: list[str], *, is_first: bool = False, is_last: bool = False) -> list[Section]:
+def _build_unchanged(lines: list[str], *, is_first: bool = False, is_last: bool = False) -> list[Section]:
     """Returns unchanged lines: those beside a change, and the number of those between."""
     above, below = 0 if is_first else CONTEXT_LINES, 0 if is_last else CONTEXT_LINES
     if len(lines) <= above + below + 1:

@@ -101,17 +101,12 @@ class Chat(App[None]):
     ]
 
     def __init__(
-        self,
-        agent_factory: AgentFactory,
-        *,
-        root: Path = Path(),
-        store_options: Sequence[str] | None = None,
-        is_ascii: bool = False,
+        self, agent_factory: AgentFactory, *, root: Path = Path(), location: str | None = None, is_ascii: bool = False
     ) -> None:
         """Raises what `agent_factory` raises. The terminal is untouched then.
 
-        `root` is the folder whose files are completed. `store_options` are those with which another command opens the
-        same store, None if none can. With `is_ascii` everything is drawn in ASCII.
+        `root` is the folder whose files are completed. `location` is where the store is, None if no other process can
+        open it. With `is_ascii` everything is drawn in ASCII.
         """
         super().__init__(ansi_color=True if os.environ.get("NO_COLOR") else None)
         if not os.environ.get("TEXTUAL_THEME"):
@@ -126,7 +121,7 @@ class Chat(App[None]):
         self.crash_error: Exception | None = None
         self.extension = Extension("chat")
         self.extension.on()(self._receive_event)
-        self._root, self._page = root, InspectPage(store_options)
+        self._root, self._page = root, InspectPage(location)
         self._queue_task: asyncio.Task[None] | None = None
         self._current_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -371,14 +366,16 @@ class Chat(App[None]):
             lines = [f"{id_}  {about}" for id_, about in rows]
             return CommandReply("\n".join(lines) or "the store holds no other session yet")
         agent = await asyncio.to_thread(self._agent_factory, self, argument)
-        drop_empty_session(self.agent)
+        if agent.session.address.session != place.session:
+            drop_empty_session(self.agent)
         self.agent, self._allowed = agent, []
         await self._page.stop()
         return CommandReply(f"this is session {shorten_id(agent.session.address.session)}", has_moved=True)
 
     async def _open_page(self, argument: str) -> CommandReply:
         del argument
-        address = await self._page.start(self.agent.session.address.session)
+        place = self.agent.session.address
+        address = await self._page.start(place.session, place.namespace)
         if has_browser():
             self.open_url(address)
         self.transcript.add_line("told", "").show_address(address)
@@ -501,8 +498,8 @@ def drop_empty_session(agent: Agent) -> bool:
     return True
 
 
-def run_chat(store: Store, options: AgentOptions, *, store_options: Sequence[str] | None = None) -> Chat:
-    """Opens the agent and runs the program until the user leaves it. See `Chat` for `store_options`.
+def run_chat(store: Store, options: AgentOptions, *, location: str | None = None) -> Chat:
+    """Opens the agent and runs the program until the user leaves it. See `Chat` for `location`.
 
     Raises what `open_agent` raises before the terminal is touched, and `TenfoldError` if the program crashed.
     """
@@ -511,7 +508,7 @@ def run_chat(store: Store, options: AgentOptions, *, store_options: Sequence[str
         wanted = replace(options, session=session) if session else options
         return open_agent(store, wanted, chat.approve, extensions=(chat.extension,), report=chat.report)
 
-    chat = Chat(open_session, root=options.root, store_options=store_options, is_ascii=is_ascii_terminal(os.environ))
+    chat = Chat(open_session, root=options.root, location=location, is_ascii=is_ascii_terminal(os.environ))
     chat.run()
     if chat.crash_error is not None:
         raise TenfoldError(f"the chat crashed, and its session is kept: {describe_failure(chat.crash_error)}")

@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT, Process
-from collections.abc import Sequence
 from contextlib import suppress
 
 from tenfold.errors import TenfoldError, UsageError
@@ -20,29 +19,29 @@ _ADDRESS = re.compile(r"https?://\S+")
 
 
 class InspectPage:
-    """Starts the process, and ends it. `store_options` are the command line's own, so that it opens the same store."""
+    """Starts the process, and ends it. `store` is where the session is, None if it is in this process's memory."""
 
-    def __init__(self, store_options: Sequence[str] | None) -> None:
-        """None: the store is in this process's memory, where no other process can read it."""
-        self._store_options = store_options
+    def __init__(self, store: str | None) -> None:
+        self._store = store
         self._process: Process | None = None
         self._reader: asyncio.Task[None] | None = None
 
-    async def start(self, session: str) -> str:
+    async def start(self, session: str, namespace: str) -> str:
         """Serves the page of a session, and no longer that of another one. Returns its address.
 
         Raises `UsageError` if no other process can read the store, and `TenfoldError` with the last line that the
         process said if it ends without an address.
         """
-        if self._store_options is None:
+        if self._store is None:
             raise UsageError("this session is kept in memory only; start the chat with a --store to inspect it")
         await self.stop()
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "tenfold", "inspect", session, "--no-browser", *self._store_options),
+            *(sys.executable, "-m", "tenfold", "inspect", session, "--no-browser", "--namespace", namespace),
             stdin=DEVNULL,
             stdout=PIPE,
             stderr=STDOUT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1", "COLUMNS": "500"},
+            # Its address may hold a password, which others would read in a command line.
+            env={**os.environ, "TENFOLD_STORE": self._store, "PYTHONUNBUFFERED": "1", "COLUMNS": "500"},
         )
         try:
             return await asyncio.wait_for(self._read_address(self._process), START_SECONDS)

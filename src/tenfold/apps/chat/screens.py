@@ -179,13 +179,13 @@ class FullText(ScrollView, can_focus=True):
         """Renders one row of the screen."""
         index, width = self.scroll_offset.y + y, self._text_width
         if index >= len(self._rows):
-            return Strip.blank(width)
+            return Strip.blank(width, self.rich_style)
         row = self._rows[index]
         colour = Style(color=_SIGN_COLOURS.get(row.sign))
         margin = (row.sign or " ") + (CONTINUATION if row.is_continuation else " ")
         segments = [Segment(margin, colour + Style(bold=True))]
         segments += [Segment(piece.text, colour + _STYLES[piece.kind]) for piece in row.pieces]
-        return Strip(segments).adjust_cell_length(width)
+        return Strip(segments).adjust_cell_length(width).apply_style(self.rich_style)
 
 
 class QuestionScreen(ModalScreen[str]):

@@ -32,6 +32,7 @@ from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 
 from tenfold.apps.agent.pydantic_messages import get_result_text, get_text_piece
 from tenfold.apps.agent.run_lines import format_tokens, render_call, render_result
+from tenfold.apps.chat.inspect_page import has_browser
 from tenfold.core.record.block import Block, Replacement
 from tenfold.core.record.entry import BranchSummary, Retraction, get_message
 from tenfold.core.record.message import Message, get_text, get_tool_calls, get_tool_result
@@ -287,9 +288,10 @@ class AnswerItem(Markdown):
             await self.append(safe[len(self.source) :])
 
     def on_markdown_link_clicked(self, event: Markdown.LinkClicked) -> None:
-        """Opens addresses of the web, and nothing else."""
+        """Shows where the link leads, whatever its text says, and opens it if that is in the web."""
         event.prevent_default()
-        if event.href.startswith(("https://", "http://")):
+        self.app.notify(sanitize(event.href), title="link", markup=False)
+        if event.href.startswith(("https://", "http://")) and has_browser():
             self.app.open_url(event.href)
 
 

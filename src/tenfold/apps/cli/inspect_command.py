@@ -113,15 +113,9 @@ def inspect_store(  # noqa: PLR0913 - a parameter for each option
             if browser and token:
                 webbrowser.open(address)
 
-        inspector = Inspector(
-            place,
-            _Keeper(config, find_location(store)),
-            namespace=namespace,
-            host=host,
-            sources=PageSources(
-                tuple(_check_gateway(url) for url in gateway or list_gateways(config, os.environ)),
-                os.environ.get(KEY_VARIABLE, ""),
-                load_readings(readings) if readings else None,
-            ),
-        )
+        urls = tuple(_check_gateway(url) for url in gateway or list_gateways(config, os.environ))
+        record = load_readings(readings) if readings else None
+        sources = PageSources(urls, os.environ.get(KEY_VARIABLE, ""), record)
+        keeper = _Keeper(config, find_location(store))
+        inspector = Inspector(place, keeper, namespace=namespace, host=host, sources=sources)
         run_inspector(inspector, host=host, port=port, announce=announce)

@@ -30,7 +30,7 @@ VIEW_PATH = "/tenfold/view"
 _OWN_FIELDS = ("wire", "session", "window", "usage", "refused", "messages")
 
 
-class Refusal(Exception):
+class ProviderRefusal(Exception):
     """A refusal by the provider, in its own words, and with its HTTP status, None if that is not known."""
 
     def __init__(self, text: str, status_code: int | None) -> None:
@@ -49,7 +49,7 @@ class ViewQuestion(Struct, frozen=True):
     session: str = ""
     window: int | None = None
     usage: Any = None
-    refused: Refusal | None = None
+    refused: ProviderRefusal | None = None
 
 
 class ViewRoute(Struct, frozen=True):
@@ -135,13 +135,13 @@ class ViewRoute(Struct, frozen=True):
         return {"messages": [Raw(item) for item in prepared.sent.items], "changed": changed, **tokens}
 
     async def _shrink(
-        self, prepared: PreparedRequest, lane: Lane, refused: Refusal, tenant: str, window: int | None
+        self, prepared: PreparedRequest, lane: Lane, refused: ProviderRefusal, tenant: str, window: int | None
     ) -> PreparedRequest:
         """Compacts what the provider has refused as too long, and returns what to send."""
         asked = prepared.original
         try:
             call = await asyncio.to_thread(lane.session.session.requests.build_overflow_call, refused, window)
-        except Refusal as exc:
+        except ProviderRefusal as exc:
             raise NotTaken(422, "the provider refused the request, and not as too long: nothing shorter helps") from exc
         if call.window is not None and (window is None or call.window < window):
             self.sessions.note_window(tenant, asked, call.window)
@@ -175,10 +175,10 @@ def parse_question(body: bytes) -> ViewQuestion:
     return ViewQuestion(request.with_items(items), splice.get_text(fields, "session"), window, usage, refused)
 
 
-def _parse_refusal(value: Any) -> Refusal:  # noqa: ANN401 - any JSON
+def _parse_refusal(value: Any) -> ProviderRefusal:  # noqa: ANN401 - any JSON
     match value:
         case {"text": str(text), "status": int() | None as status}:
-            return Refusal(text, status)
+            return ProviderRefusal(text, status)
         case {"text": str(text)} if "status" not in value:
-            return Refusal(text, None)
+            return ProviderRefusal(text, None)
     raise UsageError('\'refused\' is what the provider said: {"status": 400, "text": "..."}')

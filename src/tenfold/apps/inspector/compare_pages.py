@@ -22,6 +22,7 @@ from tenfold.compaction.facts.section import is_must_keep
 from tenfold.compaction.summarize.visible_text import is_fact_in
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.block import Block
+from tenfold.config.policies import DEFAULT
 from tenfold.core.record.entry import Attempt, CustomEntry, Entry, Retraction, get_kind
 from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import NativeBytes
@@ -34,7 +35,6 @@ from tenfold.store.base import Store
 from tenfold.store.sqlite.store import SqliteStore
 
 DEFAULT_TARGET = "10%"
-DEFAULT_POLICIES = ("tenfold", "tail")
 NOW = "as it is now"
 """The name of the view that is in force, to compare with."""
 
@@ -72,7 +72,7 @@ def show_comparison(visit: Visit) -> Response:
     with opened.lock:
         known = visit.sessions.keeper.list_policies()
         asked = [name for name in known if visit.get(f"with.{name}")]
-        chosen = asked or [name for name in DEFAULT_POLICIES if name in known]
+        chosen = asked or sorted(known, key=lambda name: name != DEFAULT)[:2]
         to, is_asked = visit.get("to", DEFAULT_TARGET), bool(asked)
         shown = {"policies": known, "chosen": chosen, "to": to, "is_asked": is_asked, "now": NOW}
         return respond_about(visit, opened, "compare.html", "compare", **shown)

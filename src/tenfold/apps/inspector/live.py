@@ -62,7 +62,7 @@ class LiveRequest(Struct, frozen=True, kw_only=True):
         return self.tokens / self.window if self.window else 0.0
 
     @property
-    def saved(self) -> int:
+    def saved_tokens(self) -> int:
         """The tokens that were not sent."""
         return max(0, self.unhidden - self.tokens)
 

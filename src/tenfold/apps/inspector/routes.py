@@ -111,7 +111,7 @@ def show_blocks(visit: Visit) -> Response:
     opened = visit.open()
     with opened.lock:
         nodes = pages.list_block_nodes(opened.session)
-        return respond_about(visit, opened, "blocks.html", "blocks", nodes=nodes)
+        return respond_about(visit, opened, "blocks.html", "compactions", nodes=nodes)
 
 
 def show_branches(visit: Visit) -> Response:

@@ -102,7 +102,7 @@ def _render_file(measured: MeasuredSession, info: SessionInfo, bill: dict[str, A
     compared = [_shorten_comparison(each, limit) for each in pages.compare_view(measured)]
     tabs = (
         ("seen", "What the model sees", render_tab("seen.html", compared=compared)),
-        ("blocks", "Compactions", render_tab("blocks.html", nodes=nodes)),
+        ("compactions", "Compactions", render_tab("blocks.html", nodes=nodes)),
         ("facts", "Facts", render_tab("facts.html", groups=group_facts(session))),
         (
             "instructions",

@@ -35,7 +35,7 @@ _UNSEEN = re.compile(
 )
 
 
-class EntryRow(Struct, frozen=True):
+class LogRow(Struct, frozen=True):
     """One entry in the list of a session: its position, whose it is, whether the model sees it, and its beginning."""
 
     position: int
@@ -59,7 +59,7 @@ class ShownPart(Struct, frozen=True):
 class ShownMessage(Struct, frozen=True):
     """A whole message: who wrote it, where it stands, its parts, and what the model sees in its place."""
 
-    row: EntryRow
+    row: LogRow
     parts: tuple[ShownPart, ...]
     instead: tuple[ShownPart, ...] = ()
     time: int | None = None
@@ -119,7 +119,7 @@ def flatten(text: str, width: int = EXCERPT) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
-def read_rows(measured: MeasuredSession, first: int, count: int = ROWS) -> list[EntryRow]:
+def read_rows(measured: MeasuredSession, first: int, count: int = ROWS) -> list[LogRow]:
     """Reads a piece of the list of entries, from a position on. It costs O(count)."""
     path, view, states, sizes = measured.view.path, measured.view, measured.states, measured.sizes
     last = min(first + count, path.length) - 1
@@ -132,13 +132,11 @@ def read_rows(measured: MeasuredSession, first: int, count: int = ROWS) -> list[
     ]
 
 
-def _build_row(position: int, entry: Entry, seen: Seen, tokens: int, *, is_pinned: bool) -> EntryRow:
+def _build_row(position: int, entry: Entry, seen: Seen, tokens: int, *, is_pinned: bool) -> LogRow:
     message = get_message(entry)
     if message is None:
-        return EntryRow(position, entry.id, get_kind(entry), "", is_pinned, 0, flatten(_describe_entry(entry)))
-    return EntryRow(
-        position, entry.id, name_writer(message), seen, is_pinned, tokens, flatten(excerpt_message(message))
-    )
+        return LogRow(position, entry.id, get_kind(entry), "", is_pinned, 0, flatten(_describe_entry(entry)))
+    return LogRow(position, entry.id, name_writer(message), seen, is_pinned, tokens, flatten(excerpt_message(message)))
 
 
 def _describe_entry(entry: Entry) -> str:
@@ -295,9 +293,9 @@ def list_block_nodes(session: Session, block: str = "", index: int = -1) -> list
     return [_build_node(session, ref) for ref in refs if isinstance(ref, BlockPart)]
 
 
-def list_covered_rows(measured: MeasuredSession, block: str, index: int) -> list[EntryRow]:
+def list_covered_rows(measured: MeasuredSession, block: str, index: int) -> list[LogRow]:
     """Lists the entries that one replacement covers directly, at most `ROWS` of them."""
-    rows: list[EntryRow] = []
+    rows: list[LogRow] = []
     for ref in _find_covered(measured.session, block, index):
         if isinstance(ref, Run) and len(rows) < ROWS:
             rows += read_rows(measured, ref.first, min(ref.last - ref.first + 1, ROWS - len(rows)))
