@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tenfold.core.record.ask import Outcome
 from tenfold.core.record.block import Run
 from tenfold.core.record.message import Message, get_text
 from tenfold.core.view.fold import Snapshot, View
@@ -27,7 +28,7 @@ WINDOW = 9_200
 SMALL_WINDOW = 3_000
 
 
-def check(session: Session, window: int = WINDOW) -> Any:
+def check(session: Session, window: int = WINDOW) -> Outcome:
     call = session.compactor.build_call(window=window)
     return session.compact(replace(call, demand="check"))
 

@@ -71,12 +71,12 @@ def explain_loss(line: BillLine) -> list[str]:
     if less >= 0:
         return [f"What was hidden saved {format_dollars(less)}.", f"Tenfold's own requests cost more than that: {own}."]
     fresh, before = (use.uncached + use.written for use in (line.sent, line.unhidden))
-    reasons = [
-        f"The requests were shorter and yet cost {format_dollars(-less)} more: {format_thousands(fresh)} of their tokens "
-        f"were not read from the cache, and {format_thousands(before)} would not have been. A compaction changes what "
-        "the cache holds, which is paid once; each request that follows is cheaper."
-    ]
-    return [*reasons, f"Tenfold's own requests cost {own}."] if own else reasons
+    reason = (
+        f"The requests were shorter and yet cost {format_dollars(-less)} more: {format_thousands(fresh)} of their "
+        f"tokens were not read from the cache, and {format_thousands(before)} would not have been. A compaction "
+        "changes what the cache holds, which is paid once; each request that follows is cheaper."
+    )
+    return [reason, f"Tenfold's own requests cost {own}."] if own else [reason]
 
 
 def describe_limits(found: Bill) -> list[str]:

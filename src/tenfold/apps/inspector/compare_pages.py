@@ -20,9 +20,9 @@ from tenfold.apps.inspector.timeline import MeasuredSession, Timeline, build_tim
 from tenfold.apps.inspector.visits import OpenSession, Page, Visit
 from tenfold.compaction.facts.section import is_must_keep
 from tenfold.compaction.summarize.visible_text import is_fact_in
+from tenfold.config.policies import DEFAULT
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.block import Block
-from tenfold.config.policies import DEFAULT
 from tenfold.core.record.entry import Attempt, CustomEntry, Entry, Retraction, get_kind
 from tenfold.core.record.fact import Fact
 from tenfold.core.record.message import NativeBytes

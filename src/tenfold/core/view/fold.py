@@ -274,7 +274,11 @@ class View:
         plain: list[tuple[int, Entry]] = []
         position = self.length
         for entry in entries:
-            if isinstance(entry, Block | Retraction | Pin | Attempt) or is_rule_setting(entry) or is_auto_setting(entry):
+            if (
+                isinstance(entry, Block | Retraction | Pin | Attempt)
+                or is_rule_setting(entry)
+                or is_auto_setting(entry)
+            ):
                 view = view._append_entries(plain)._apply_entry(position, entry)
                 plain = []
             else:
