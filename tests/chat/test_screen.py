@@ -269,6 +269,22 @@ def test_what_is_always_allowed_is_asked_once_and_nothing_else_is(tmp_path: Path
     drive_commands(tmp_path, commands, play)
 
 
+def test_a_command_of_several_lines_is_always_allowed_as_it_is(tmp_path: Path) -> None:
+    async def play(chat: Chat, pilot: Pilot[None]) -> None:
+        await send_text(chat, pilot, "one")
+        await wait_for_question(chat, pilot)
+        await answer(chat, pilot, "a")
+        await wait_until(pilot, lambda: "idle" in get_status(chat), "it is run")
+        assert (tmp_path / "two").exists()
+        (tmp_path / "two").unlink()
+        await send_text(chat, pilot, "two")
+        await wait_until(
+            pilot, lambda: (tmp_path / "two").exists() and "idle" in get_status(chat), "without a question"
+        )
+
+    drive_commands(tmp_path, ["touch one\ntouch two"] * 2, play)
+
+
 def test_another_session_is_resumed_and_an_empty_one_leaves_nothing_behind() -> None:
     store = SqliteStore(":memory:")
     create_session(store, "where is the discount?", "in the cart")

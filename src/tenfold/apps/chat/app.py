@@ -24,7 +24,7 @@ from tenfold.apps.agent import Agent
 from tenfold.apps.agent.coding_tools import Action
 from tenfold.apps.agent.demonstration import DEMONSTRATION
 from tenfold.apps.agent.factory import AgentOptions, open_agent
-from tenfold.apps.chat.approvals import AllowRule
+from tenfold.apps.chat.approvals import AllowRule, escape_pattern, is_editable
 from tenfold.apps.chat.ascii_screen import AsciiFilter, is_ascii_terminal
 from tenfold.apps.chat.completion import CompletionSource, find_completions, list_recent_sessions
 from tenfold.apps.chat.inspect_page import InspectPage, has_browser
@@ -234,12 +234,18 @@ class Chat(App[None]):
         while True:
             question = QuestionScreen(title, lines, keys, pause=pause, consent=f"y{ALWAYS_KEY}")
             key = await self._await_screen(question, STAY_KEY) or STAY_KEY
-            rule = await self._await_screen(RuleScreen(action), None) if key == ALWAYS_KEY else None
+            rule = await self._choose_rule(action) if key == ALWAYS_KEY else None
             if rule is not None:
                 self._allowed.append(rule)
             if key != ALWAYS_KEY or rule is not None:
                 return key
             pause = 0.0
+
+    async def _choose_rule(self, action: Action) -> AllowRule | None:
+        """Asks what else is allowed. What does not fit a line that can be edited is allowed as it is."""
+        if not is_editable(action):
+            return AllowRule(action.tool, escape_pattern(action.subject))
+        return await self._await_screen(RuleScreen(action), None)
 
     async def _await_screen(self, screen: Screen[Result], refusal: Result) -> Result | None:
         """Opens a screen and returns its result. If the run is stopped meanwhile, it goes away with the refusal."""

@@ -84,10 +84,8 @@ def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
         _keep_banner_out()
         options = AgentOptions(folder, model, base_url, window, policy, session, namespace, sizes)
         location = find_location(store)
-        is_shared = location != MEMORY_LOCATION
         with open_cli_store(store, create=not session) as place:
-            store_options = ("--store", location, "--namespace", namespace) if is_shared else None
-            app = run_chat(place, options, store_options=store_options)
+            app = run_chat(place, options, location=None if location == MEMORY_LOCATION else location)
             is_dropped = drop_empty_session(app.agent)
     unsent = f"{len(app.queue)} queued inputs were not sent. " if app.queue else ""
     session_id = format_id(app.agent.session.address.session)
