@@ -5,6 +5,8 @@ And keeps what is worth its room as it is: the newest step, the beginning of the
 
 from __future__ import annotations
 
+from collections.abc import Container
+from functools import partial
 from itertools import takewhile
 
 from msgspec.structs import replace
@@ -14,7 +16,7 @@ from tenfold.compaction.plan.protected import CACHED_BEGINNING, CURRENT_REQUEST,
 from tenfold.compaction.plan.stages.elide import TruncateOutputsStage
 from tenfold.compaction.plan.stubs import cut_attachments, render_hint_for
 from tenfold.core.record.entry import get_message
-from tenfold.core.record.message import Message, Text, get_text
+from tenfold.core.record.message import Message, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.view.units import VisibleMessage
 
@@ -85,12 +87,16 @@ def keep_beginning(draft: Draft, budget: int) -> Draft:
     """Returns the draft in which no stage may change the first messages, as many whole steps as `budget` tokens hold.
 
     A provider's cache still holds them after the compaction, so they cost a tenth of what would stand in their place.
-    What an earlier compaction has kept there stays, and what it has replaced ends them.
+    What an earlier compaction has kept there stays, and what it has replaced ends them: with the output of a step, the
+    call too.
     """
     first = draft.floor_end
     for index, piece in enumerate(draft.pieces[first:], first):
         shown = piece.get_visible_messages()
-        kept = [*takewhile(lambda each: each[0].is_original, zip(shown, piece.sizes, strict=True))]
+        originals = [*takewhile(lambda each: each[0].is_original, zip(shown, piece.sizes, strict=True))]
+        results = map(get_tool_result, (each.message for each, _ in originals))
+        answered = {result.call_id for result in results if result is not None}
+        kept = [*takewhile(partial(_is_answered, answered), originals)]
         size = sum((tokens for _, tokens in kept), NO_TOKENS)
         if piece.is_changed or size > budget:
             return draft
@@ -103,6 +109,10 @@ def keep_beginning(draft: Draft, budget: int) -> Draft:
             reason = piece.protected_reason or (CACHED_BEGINNING if shown else "")
             draft = draft.with_piece(index, replace(piece, protected_reason=reason))
     return draft
+
+
+def _is_answered(answered: Container[str], sized: tuple[VisibleMessage, Counted]) -> bool:
+    return all(call.id in answered for call in get_tool_calls(sized[0].message))
 
 
 def shorten_unanswered_outputs(draft: Draft, goal: Goal) -> Draft:
