@@ -36,7 +36,7 @@ PURGED_TEXT = "[removed by purge]"
 _WORD = re.compile(r"[^\W_][\w./:@+\-]*")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _MIN_WORD, _MIN_WORD_WITH_DIGIT, _WIDE_PIECE, _TEXT_PIECE = 5, 3, 4, 16
-_FENCE_TAGS = ("<tenfold-summary", "</tenfold-summary")
+_FENCE_TAGS = ("<tenfold-summary", "</tenfold-summary", '<seal block="')
 
 
 class PurgedEntry(Struct, frozen=True):

@@ -25,7 +25,7 @@ _EXTRA_PATTERNS: tuple[tuple[IdentifierKind, re.Pattern[str]], ...] = (
 )
 """Patterns for what `find_identifiers` misses, such as two names with a slash between, or digits after a `$`."""
 _SELF_NOTES = (
-    re.compile(r"</?tenfold\b[^>]*>", re.IGNORECASE),
+    re.compile(r"</?tenfold\b[^>]*>|<seal block=[^>]*>", re.IGNORECASE),
     re.compile(r"(?<![\w,])[\d,]+ (?:more |earlier |older |other )?(?:tokens?|characters?|chars|lines?|messages?|bytes|"
                r"words|entries|items?|steps?|exchanges?|calls?|results?|times)\b", re.IGNORECASE),
     re.compile(r"/conversation_history/\S+"),

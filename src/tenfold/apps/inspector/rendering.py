@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import cache
+from pathlib import PurePath
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -13,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from tenfold import __version__
 from tenfold.apps.inspector import session_pages as pages
 from tenfold.session.bill_text import format_dollars
+from tenfold.store.base import SessionInfo
 from tenfold.store.ids import get_current_time
 
 LIVE_SECONDS = 5 * 60
@@ -63,6 +65,7 @@ def _load_environment() -> Environment:
     environment.filters["share"] = lambda value: f"{value:.1%}"
     environment.filters["clean"] = pages.escape_unseen
     environment.filters["line"] = pages.flatten
+    environment.filters["name"] = name_session
     environment.filters["age"] = describe_age
     environment.filters["clock"] = format_clock
     environment.tests["live"] = is_live
@@ -88,6 +91,11 @@ def format_clock(time: int) -> str:
 def is_live(time: int | None) -> bool:
     """Tells whether something happened in the last minutes."""
     return time is not None and get_current_time() - time < LIVE_SECONDS * 1_000_000
+
+
+def name_session(info: SessionInfo) -> str:
+    """Returns what a person knows a session by: its title, else its file, else its id."""
+    return info.title or PurePath(info.file).name or info.id
 
 
 def describe_age(time: int | None) -> str:

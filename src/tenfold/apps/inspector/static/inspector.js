@@ -62,7 +62,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const list = document.getElementById("list");
   if (list) watchPieces(list);
   const row = document.querySelector(".list .row.chosen");
-  if (row) row.scrollIntoView({ block: "center" });
+  if (row) list.scrollTop = row.offsetTop - list.clientHeight / 2;
 });
 
 // A table that grows by itself keeps its newest rows.
