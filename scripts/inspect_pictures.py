@@ -27,7 +27,7 @@ from tests.inspector.conftest import Keeper
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = Path("examples") / "sessions"
-WIDTH, HEIGHT, NARROW = 1280, 820, 375
+WIDTH, HEIGHT = 1280, 820
 
 
 def main() -> None:
@@ -71,17 +71,12 @@ def draw(browser: Browser, session: str) -> None:
     browser.press("dialog button", "Preview")
     browser.find("dialog .planned")
     keep(browser, "inspect-preview")
-    set_screen(browser, NARROW, 760, is_dark=True)
-    browser.go(f"/session/seen?id={session}")
-    keep(browser, "inspect-narrow")
 
 
-def set_screen(browser: Browser, width: int, height: int, *, is_dark: bool = False) -> None:
-    """Sets the size of the screen and its colours."""
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+def set_screen(browser: Browser, width: int, height: int) -> None:
+    """Sets the size of the screen."""
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
-    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
 
 
 def keep(browser: Browser, name: str) -> None:
