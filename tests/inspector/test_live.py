@@ -6,6 +6,7 @@ import asyncio
 import re
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import count
 from pathlib import Path
 
 import httpx
@@ -35,6 +36,7 @@ from tenfold.store.location import open_store
 from tests.engine.making import make_reply, make_user_message
 from tests.gateway.serving import RawAnswer, RawUpstream, wait_until
 from tests.gateway.test_keys import add_key, make_talk
+from tests.inspector.browser import Browser
 from tests.inspector.conftest import Keeper
 from tests.inspector.sessions import MARKUP, make_session
 
@@ -302,3 +304,38 @@ def test_live_sessions_are_marked_in_the_list(client: TestClient, store: Store) 
     rows = {name: row for row in page.split("<tr>") for name in ("id=work", "id=old") if name in row}
     assert 'class="live"' in rows["id=work"]
     assert 'class="live"' not in rows["id=old"]
+
+
+# -- in the browser ----------------------------------------------------------------------------------------------------
+
+
+def test_a_request_appears_and_its_notice_is_answered(browser: Browser, store: Store, keeper: Keeper) -> None:
+    session, keeper.window = make_near_session(store)
+    browser.go("/live")
+    browser.wait_for_text("Sessions are followed in the store")
+    numbers = count()
+
+    def grow_until(text: str, selector: str = "main") -> None:
+        """A host goes on until the page shows something: it may not be listening yet."""
+
+        def grow() -> bool:
+            session.append(make_user_message(f"go on {next(numbers)}"))
+            return text in browser.read(selector)
+
+        browser.wait(grow)
+
+    grow_until("1 message came", "#requests")
+    grow_until("is compacted by itself at about", "#near")
+    browser.press("#near button", "Not this session")
+    browser.wait_for_text("Automatic compaction is off for this session", "#near")
+    assert session.refresh().state.is_auto_off
+    browser.press("#near button", "Switch it on again")
+    browser.wait_for_text("Automatic compaction is on for this session", "#near")
+    grow_until("is compacted by itself at about", "#near")
+    browser.press("#near button", "Now")
+    browser.wait_for_text("Compact this session", "#dialog")
+    browser.press("#dialog [data-close]")
+    browser.press("#near button", "Later")
+    browser.wait(lambda: not browser.find_all("#near .near"))
+    assert browser.list_problems() == []
+    assert {url.partition("?")[0] for url in browser.list_requests() if not url.startswith(browser.base)} <= {"data:"}
