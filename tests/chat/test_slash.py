@@ -12,12 +12,12 @@ from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models.function import FunctionModel
 
 from tenfold.apps.agent import Agent
-from tenfold.apps.chat.session_tree import build_rows
 from tenfold.apps.chat.slash_commands import COMMANDS, CommandReply, execute_command, parse_command
 from tenfold.core.record.entry import BranchSummary
 from tenfold.core.record.message import get_text
 from tenfold.core.text.terminal_safe import sanitize
 from tenfold.errors import UsageError
+from tenfold.session.tree import build_rows
 from tenfold.store.base import Store
 from tenfold.store.sqlite.store import SqliteStore
 from tests.chat.recorded import create_session, make_agent, store_session

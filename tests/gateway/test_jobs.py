@@ -133,18 +133,18 @@ def test_without_jobs_the_route_says_so_and_asks_no_provider(tmp_path: Path) -> 
 
 
 def test_metrics_are_for_the_operators_keys(tmp_path: Path) -> None:
-    """They tell of all tenants: a key that reads is enough, if it is of the gateway's own namespace."""
+    """They tell of all tenants: they are for keys of the gateway's own namespace that read only, and no client's."""
     with open_place(str(tmp_path / "agents.db")) as store:
         texts = {}
-        for name, namespace in (("prometheus", "default"), ("bob", "team")):
+        for name, namespace in (("prometheus", "default"), ("bob", "team"), ("client", "default")):
             key, texts[name] = create_key(name, namespace, get_current_time())
-            store.save_key(replace(key, is_read_only=True))
+            store.save_key(replace(key, is_read_only=name != "client"))
         settings = GatewaySettings(port=0, upstream="http://127.0.0.1:9")
         with GatewayThread(Gateway(settings, store)) as served:
             asked = {
                 name: httpx.get(f"{served.url}/metrics", headers={"authorization": f"Bearer {text}"}).status_code
                 for name, text in texts.items()
             }
-            assert asked == {"prometheus": 200, "bob": 403}
+            assert asked == {"prometheus": 200, "bob": 403, "client": 403}
             assert httpx.get(f"{served.url}/{texts['bob']}/metrics").status_code == 403
             assert httpx.get(f"{served.url}/metrics").status_code == 401

@@ -122,13 +122,24 @@ def test_what_a_key_may_not_is_refused_with_the_reason(store: Store) -> None:
         wait_until(lambda: bool(upstream.requests))
         busy = make_talk("c").send(served.url, **{"x-tenfold-key": one})
         assert (busy.status_code, busy.headers["retry-after"]) == (429, "1")
-        assert "1 requests with the key of one are running" in busy.text
+        assert "with the key of one that run already: 1" in busy.text
         gate.set()
         running.join()
         Growing(store, "big", namespace="south").say("more than ten bytes")
         over = make_talk("d").send(served.url, **{"x-tenfold-key": full})
         assert (over.status_code, over.headers["retry-after"]) == (429, "1")
         assert "south takes" in over.text
+
+
+def test_a_key_for_one_request_at_a_time_serves_a_client_that_asks_one_after_the_other(store: Store) -> None:
+    """What the gateway does after an answer is complete is no request any more."""
+    one = add_key(store, "one", "west", max_requests=1)[1]
+    with (
+        RawUpstream(ANSWER) as upstream,
+        GatewayThread(Gateway(GatewaySettings(port=0, upstream=upstream.url, window=50_000), store)) as served,
+    ):
+        talk = make_talk("a")
+        assert [talk.send(served.url, **{"x-tenfold-key": one}).status_code for _ in range(30)] == [200] * 30
 
 
 def test_a_gateway_that_others_reach_needs_a_key_of_either_kind(store: Store) -> None:

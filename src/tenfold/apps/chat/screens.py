@@ -30,13 +30,13 @@ from textual.widgets.text_area import Selection
 from tenfold.apps.agent.coding_tools import Action
 from tenfold.apps.chat.approvals import AllowRule, build_rule, escape_pattern
 from tenfold.apps.chat.ascii_screen import name_non_ascii
-from tenfold.apps.chat.session_tree import TreeRow, build_rows, render_row
 from tenfold.apps.chat.slash_commands import SUMMARY_WORD
 from tenfold.apps.chat.transcript import to_content
 from tenfold.core.text.hidden import Line, Piece, PieceKind, reveal_lines
 from tenfold.core.text.terminal_safe import sanitize
 from tenfold.errors import TenfoldError, UsageError
 from tenfold.session import Session
+from tenfold.session.tree import TreeRow, build_rows, render_row
 
 PAUSE_SECONDS = 0.5
 """Seconds without a key before a question accepts an answer: the user may have been typing when it opened."""

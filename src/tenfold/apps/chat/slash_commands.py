@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from tenfold.apps.agent import Agent
 from tenfold.apps.agent.factory import change_model
-from tenfold.apps.chat.session_tree import build_rows, render_row
 from tenfold.config import settings
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.entry import get_message
@@ -27,6 +26,7 @@ from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.errors import BadInput, TenfoldError, UsageError, suggest_nearest
 from tenfold.recall.tools import describe_hit, render_expanded
 from tenfold.session.branches import BranchOptions, navigate
+from tenfold.session.tree import build_rows, render_row
 from tenfold.store.base import HIT_LIMIT
 from tenfold.store.ids import shorten_id
 

@@ -89,11 +89,12 @@ def list_keys(*, store: StoreOption = None, json: JsonOption = False) -> None:
             "reads" if key.is_read_only else "reads and writes",
             _format_time(key.created),
             _format_time(key.expires) or "never",
+            _format_quotas(key),
             _get_state(key, now),
         )
         for key in keys
     ]
-    print_table(("name", "id", "namespace", "may", "made", "ends", "state"), rows)
+    print_table(("name", "id", "namespace", "may", "made", "ends", "at most", "state"), rows)
 
 
 def replace_key(key: KeyArgument, *, store: StoreOption = None, json: JsonOption = False) -> None:
@@ -173,8 +174,24 @@ def _print_key(key: AccessKey, text: str, *, json: bool) -> None:
 
 
 def _describe(key: AccessKey, now: int) -> dict[str, object]:
-    names = ("id", "name", "namespace", "is_read_only", "created", "expires", "revoked", "max_requests", "max_bytes")
+    names = (
+        "id",
+        "name",
+        "namespace",
+        "is_read_only",
+        "created",
+        "expires",
+        "revoked",
+        "max_requests",
+        "max_bytes",
+        "max_jobs",
+    )
     return {**{name: getattr(key, name) for name in names}, "state": _get_state(key, now)}
+
+
+def _format_quotas(key: AccessKey) -> str:
+    quotas = ((key.max_requests, "at once"), (key.max_bytes, "bytes"), (key.max_jobs, "jobs"))
+    return ", ".join(f"{most:,} {what}" for most, what in quotas if most)
 
 
 def _get_state(key: AccessKey, now: int) -> str:

@@ -14,7 +14,14 @@ from msgspec.structs import asdict
 from tenfold.apps.cli.console import format_id, print_json, print_table, show
 from tenfold.apps.cli.exported_files import ForceOption, write_file
 from tenfold.apps.cli.source_files import parse_path
-from tenfold.apps.cli.store_access import JsonOption, NamespaceOption, StoreOption, find_location, open_cli_store
+from tenfold.apps.cli.store_access import (
+    JsonOption,
+    NamespaceOption,
+    StoreOption,
+    find_location,
+    name_other_namespaces,
+    open_cli_store,
+)
 from tenfold.core.record.token_reading import format_thousands
 from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.errors import UsageError
@@ -55,6 +62,7 @@ def bill(  # noqa: PLR0913 - a parameter for each option
     _check_plot(plot)
     with open_cli_store(store) as place:
         only = None if session is None else [find_session(place, session, namespace=namespace).info.id]
+        others = name_other_namespaces(place, namespace)
         found = build_bill(place, namespace=namespace, sessions=only, since=start, by=grouping)
     if plot is not None:
         write_file(plot, draw_bill(found, plot.suffix[1:].lower()), force=force, option="--plot")
@@ -63,7 +71,8 @@ def bill(  # noqa: PLR0913 - a parameter for each option
     elif found.lines:
         _print_bill(found)
     else:
-        show(f"no request in {describe_location(find_location(store))} has a report of its tokens{_name_start(start)}")
+        where = f"no request in {describe_location(find_location(store))}"
+        show(f"{where} has a report of its tokens{_name_start(start)}{f': {others}' if others else ''}")
 
 
 def _parse_grouping(text: str) -> Grouping:

@@ -130,6 +130,7 @@ def _catch(name: str, examine: Callable[[_Patient], Iterator[Finding]], patient:
 _EXTRAS = {
     "models": "pydantic_ai",
     "serve": "uvicorn",
+    "inspect": "jinja2",
     "chat": "textual",
     "mcp": "mcp",
     "jobs": "dbos",

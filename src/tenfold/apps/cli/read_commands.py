@@ -34,6 +34,7 @@ from tenfold.apps.cli.store_access import (
     complete_session,
     find_location,
     find_stored_session,
+    name_other_namespaces,
     open_cli_store,
 )
 from tenfold.apps.keyring import note_access
@@ -69,12 +70,14 @@ def sessions(*, store: StoreOption = None, namespace: NamespaceOption = "", json
     """Lists the stored sessions, newest first."""
     with open_cli_store(store) as place:
         rows = place.list_sessions(namespace)
+        others = "" if rows else name_other_namespaces(place, namespace)
     if json:
         for row in rows:
             print_json(_build_session_record(row))
         return
     if not rows:
-        show(f"no session in {describe_location(find_location(store))} yet; `tenfold compact FILE` adds one")
+        where = f"no session in {describe_location(find_location(store))}"
+        show(f"{where}: {others}" if others else f"{where} yet; `tenfold compact FILE` adds one")
         return
     titles, files = Counter(r.info.title for r in rows), Counter(r.info.file for r in rows)
     now, when = get_current_time(), "age" if is_terminal() else "last (UTC)"

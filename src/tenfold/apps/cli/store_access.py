@@ -265,6 +265,13 @@ def _find_next_step(store: Store, name: str, namespace: str) -> str:
     return ""
 
 
+def name_other_namespaces(store: Store, namespace: str) -> str:
+    """Says where there are sessions, for a command that found none in this namespace. "" if there are none at all."""
+    others = [name for name in store.list_namespaces() if name != namespace]
+    verb = "has" if len(others) == 1 else "have"
+    return f"--namespace {namespace} has none, {', '.join(others)} {verb}" if others else ""
+
+
 def purge_jobs(location: str, namespace: str, sessions: Iterable[str]) -> None:
     """Deletes the durable jobs of sessions with what they hold of their texts, if the store has any.
 

@@ -193,8 +193,10 @@ class _KeyCheck:
         """Finds why a key may not be used for a request: the status and the text of the answer."""
         access: Access = scope[ACCESS]
         if scope["path"] == METRICS_PATH:  # they tell of all tenants
-            is_own = access.namespace == self._namespace
-            return None if is_own else (403, f"metrics are for keys of the namespace {self._namespace}")
+            is_users = access.key is not None and not access.is_read_only
+            if access.namespace == self._namespace and not is_users:
+                return None
+            return 403, f"metrics tell of all tenants: they are for keys of {self._namespace} that read only"
         if scope["path"] == EVENTS_PATH and scope["method"] == "GET":
             return None
         if access.is_read_only:

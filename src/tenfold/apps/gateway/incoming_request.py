@@ -8,12 +8,12 @@ import io
 import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import zstandard
 from msgspec import Struct
 from starlette.types import Message as AsgiMessage
-from starlette.types import Receive, Scope
+from starlette.types import Receive, Scope, Send
 
 from tenfold.apps.gateway.gateway_settings import GatewaySettings
 from tenfold.apps.gateway.request_log import RequestLog
@@ -43,7 +43,8 @@ class ClientGone(Exception):
 class IncomingRequest(Struct, frozen=True):
     """A request as it came in. `body` are the bytes that came, and `plain` what they say: None if nobody can tell.
 
-    `tenant` is a digest of who sends it: see `digest_credentials`.
+    `tenant` is a digest of who sends it: see `digest_credentials`. `leave` ends its count among those that are running,
+    for when its answer is about to be complete: the client may send the next request before all work on this is done.
     """
 
     method: str
@@ -54,11 +55,23 @@ class IncomingRequest(Struct, frozen=True):
     tenant: str
     body: bytes
     plain: bytes | None
+    leave: Callable[[], None]
 
     @property
     def encodings(self) -> str:
         """The encodings in which the body came, "" without one."""
         return self.headers.get(ENCODING_HEADER, "")
+
+
+def leave_at_end(send: Send, incoming: IncomingRequest) -> Send:
+    """Returns what sends an answer, and ends the count of its request before the last piece goes out."""
+
+    async def send_piece(message: AsgiMessage) -> None:
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            incoming.leave()
+        await send(message)
+
+    return send_piece
 
 
 def join_headers(raw_headers: RawHeaders) -> dict[str, str]:
@@ -97,11 +110,14 @@ class Entrance:
         access: Access | None = scope.get(ACCESS)
         owner = {OWNER: access.owner} if access is not None and access.owner else {}
         tenant = digest_credentials({**headers, **owner}, query, (*self._settings.credential_headers, *owner))
-        with self._hold_place(tenant), self._hold_key(access):
+        with ExitStack() as places:
+            places.enter_context(self._hold_place(tenant))
+            places.enter_context(self._hold_key(access))
             body = await self._read_body(receive)
             plain = await self._unpack_body(body, headers.get(ENCODING_HEADER, "")) if is_json else body
             path = get_path(scope)
-            yield IncomingRequest(scope["method"], path, query, scope["headers"], headers, tenant, body, plain)
+            method, leave = scope["method"], places.close
+            yield IncomingRequest(method, path, query, scope["headers"], headers, tenant, body, plain, leave)
 
     @contextmanager
     def _hold_place(self, tenant: str) -> Iterator[None]:
@@ -131,7 +147,7 @@ class Entrance:
             return
         if self._running_keys[key.id] >= key.max_requests:
             raise NotTaken(
-                429, f"{key.max_requests} requests with the key of {key.name} are running, which is the most"
+                429, f"requests with the key of {key.name} that run already: {key.max_requests}, which is the most"
             )
         self._running_keys[key.id] += 1
         try:

@@ -24,6 +24,7 @@ from tenfold.apps.gateway.incoming_request import (
     NotTaken,
     RawHeaders,
     get_path,
+    leave_at_end,
 )
 from tenfold.apps.gateway.live_sessions import LiveSessions, PreparedRequest
 from tenfold.apps.gateway.model_request import ModelRequest, find_wire
@@ -71,7 +72,8 @@ class Relay(Struct, frozen=True):
         try:
             async with self.entrance.take_in(scope, receive, is_json=is_call) as incoming:
                 with trace_span("tenfold.request") as note_attributes, self.clients.hold() as client:
-                    await _Exchange(self, client, incoming, record, receive, send).run()
+                    answer = leave_at_end(send, incoming)
+                    await _Exchange(self, client, incoming, record, receive, answer).run()
                     note_attributes(record.get_attributes())
         except (NotTaken, BadInput) as exc:
             record.status, record.note = exc.status if isinstance(exc, NotTaken) else 400, str(exc)

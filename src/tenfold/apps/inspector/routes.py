@@ -6,13 +6,13 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tenfold.apps.chat.session_tree import build_rows
 from tenfold.apps.inspector import session_pages as pages
 from tenfold.apps.inspector.live import list_near
 from tenfold.apps.inspector.rendering import build_address, go_to, respond
 from tenfold.apps.inspector.visits import OpenSession, Page, Visit
 from tenfold.core.record.fact import Fact
 from tenfold.session import Session
+from tenfold.session.tree import build_rows
 from tenfold.store.base import SessionRow
 
 LISTED = 100

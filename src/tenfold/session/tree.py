@@ -13,7 +13,7 @@ from tenfold.core.record.entry import Entry, get_message
 from tenfold.core.record.message import Message, Text, ToolCall
 from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.recall.expand import excerpt_message
-from tenfold.session import Session
+from tenfold.session.facade import Session
 
 _ROOT = ""
 _MAX_CHARACTERS = 200
