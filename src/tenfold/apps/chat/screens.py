@@ -228,6 +228,8 @@ class QuestionScreen(ModalScreen[str]):
         self.call_after_refresh(self._share_height)
 
     def _share_height(self) -> None:
+        if not self.query(FullText):
+            return  # the question was taken away meanwhile
         text, frame = self.query_one(FullText), self.query_one("#box").gutter.height
         width = text.outer_size.width
         around = sum(part.get_content_height(self.size, self.size, width) for part in self.query(Static))
