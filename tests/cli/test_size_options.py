@@ -41,7 +41,7 @@ def compact_by_run(tenfold: Cli, tmp_path: Path, *options: str) -> list[dict[str
     lines: list[dict[str, Any]] = []
     for _ in range(6):
         more = ("--session", "last") if lines else ()
-        task = ("run", "--task", "Which price is too low?", "--folder", tmp_path, "--model", "demonstration")
+        task = ("run", "--json", "--task", "Which price is too low?", "--folder", tmp_path, "--model", "demonstration")
         lines += tenfold.run_ok(*task, *options, *more).objects
     return [line for line in lines if line["event"] == "compaction" and line["type"] == "started"]
 

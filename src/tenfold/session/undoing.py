@@ -67,6 +67,15 @@ def plan_undo(
     return UndoPlan(tuple(each.id for _, each in gone), tuple(copied), tuple(draft.entries), draft.view)
 
 
+def has_newer_rules(view: View) -> bool:
+    """Tells whether the user has added or dropped a rule since the newest Block, which therefore does not show it.
+
+    Compacting that Block's view again would show it only where the view has outgrown the target. The originals do.
+    """
+    live = view.state.live_blocks
+    return bool(live) and any(position > live[-1] for position in view.state.rule_settings)
+
+
 class _Draft:
     """A view on a path of its own, on which the entries of the plan are tried."""
 

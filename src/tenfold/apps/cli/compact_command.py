@@ -60,6 +60,7 @@ from tenfold.formats.importer import import_sessions, match_sessions
 from tenfold.formats.output_file import check_output
 from tenfold.formats.session_files import get_format
 from tenfold.session import Session
+from tenfold.session.undoing import has_newer_rules
 from tenfold.store.base import MEMORY_LOCATION, SessionRow, Store
 from tenfold.store.sqlite.store import SqliteStore
 
@@ -148,12 +149,17 @@ class CompactRun:
     def prepare_session(self, session: Session) -> None:
         """Checks the target for a session, and takes its earlier compactions back if it is to be compacted anew.
 
+        That is so too where the user has changed the rules since: the view of the newest one does not show them.
+
         Raises `UsageError` for a target that cannot be reached. Nothing has changed then.
         """
         arguments = self.arguments
         if arguments.to is not None and not arguments.is_small_accepted:
             _check_least(session, arguments.to)
-        while arguments.is_fresh and session.view.state.live_blocks:
+        has_rules = arguments.to is not None and has_newer_rules(session.view)
+        if has_rules and not arguments.preview:
+            print_note("rules were changed since the newest compaction: the originals are compacted anew, with them")
+        while (arguments.is_fresh or has_rules) and not arguments.preview and session.view.state.live_blocks:
             session.undo()
 
     def build_refused_outcome(self, session: Session, refusal: UsageError) -> Outcome:

@@ -21,6 +21,7 @@ from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
 from tenfold.errors import UsageError
 from tenfold.session import Session
+from tenfold.session.undoing import has_newer_rules
 from tenfold.store.ids import get_current_time
 
 DEFAULT_TARGET = "10%"
@@ -42,12 +43,13 @@ def ask_compaction(visit: Visit) -> Response:
     opened, to, policy = visit.open(), visit.get("to"), visit.get("policy")
     with opened.lock:
         session = _choose_session(visit, opened, policy)
+        has_rules = has_newer_rules(opened.measure().view)
         decision, plan = session.preview(_build_call(session, to)) if to else (None, None)
         pieces = draw_plan(plan) if plan is not None else []
         names = visit.sessions.keeper.list_policies()
         return respond(
             "compact.html", opened=opened, to=to or DEFAULT_TARGET, policy=policy, policies=names, decision=decision,
-            plan=plan, pieces=pieces, models=session.policy.summary.models,
+            plan=plan, pieces=pieces, has_rules=has_rules, models=session.policy.summary.models,
         )  # fmt: skip
 
 
@@ -57,6 +59,8 @@ def compact(visit: Visit) -> Response:
     opened = visit.open()
     with opened.lock:
         session = _choose_session(visit, opened, visit.get("policy"))
+        while has_newer_rules(session.view):  # the view of the newest Block does not show them, the originals do
+            session.undo()
         outcome = session.compact(_build_call(session, visit.get("to", DEFAULT_TARGET)))
         visit.note("compact", session.address.session)
     return _show_outcome(opened, outcome)

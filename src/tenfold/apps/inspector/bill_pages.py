@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +18,7 @@ from tenfold.session import Session
 from tenfold.session.bill import build_bill
 from tenfold.session.bill_text import describe_limits, describe_shares, explain_loss, parse_start
 from tenfold.session.ledger import SHARE_NAMES, Bill, BillPoint, Grouping
+from tenfold.store.ids import convert_time
 
 WIDTH, HEIGHT = 1_000, 240
 """The size of the plot in its own units."""
@@ -117,7 +117,7 @@ def draw_plot(points: Sequence[BillPoint]) -> BillPlot | None:
 
 
 def _format_time(time: int) -> str:
-    return f"{datetime.fromtimestamp(time / 1e6, UTC):%Y-%m-%d %H:%M}"
+    return f"{convert_time(time):%Y-%m-%d %H:%M}"
 
 
 BILL_PAGES: tuple[tuple[str, str, Page], ...] = (

@@ -13,6 +13,7 @@ from tenfold.apps.inspector.visits import OpenSession, Page, Visit
 from tenfold.core.record.fact import Fact
 from tenfold.session import Session
 from tenfold.session.tree import build_rows
+from tenfold.session.undoing import has_newer_rules
 from tenfold.store.base import SessionRow
 
 LISTED = 100
@@ -151,7 +152,8 @@ def show_instructions(visit: Visit) -> Response:
     opened = visit.open()
     with opened.lock:
         instructions = opened.session.read_instructions()
-        return respond_about(visit, opened, "instructions.html", "instructions", instructions=instructions[::-1])
+        shown = {"instructions": instructions[::-1], "has_newer_rules": has_newer_rules(opened.session.view)}
+        return respond_about(visit, opened, "instructions.html", "instructions", **shown)
 
 
 def add_rule(visit: Visit) -> Response:

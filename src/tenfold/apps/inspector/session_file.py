@@ -107,7 +107,7 @@ def _render_file(measured: MeasuredSession, info: SessionInfo, bill: dict[str, A
         (
             "instructions",
             "Instructions",
-            render_tab("instructions.html", instructions=session.read_instructions()[::-1]),
+            render_tab("instructions.html", instructions=session.read_instructions()[::-1], has_newer_rules=False),
         ),
         ("bill", "Bill", render_tab("session_bill.html", **bill)),
     )

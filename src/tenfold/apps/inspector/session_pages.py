@@ -57,12 +57,16 @@ class ShownPart(Struct, frozen=True):
 
 
 class ShownMessage(Struct, frozen=True):
-    """A whole message: who wrote it, where it stands, its parts, and what the model sees in its place."""
+    """A whole message: who wrote it, where it stands, its parts, and what the model sees in its place.
+
+    `cover` is what stands for the whole range that it is hidden with, None for a message that is seen.
+    """
 
     row: LogRow
     parts: tuple[ShownPart, ...]
     instead: tuple[ShownPart, ...] = ()
     time: int | None = None
+    cover: Comparison | None = None
 
 
 class DiffLine(Struct, frozen=True):
@@ -172,7 +176,16 @@ def read_message(measured: MeasuredSession, position: int, limit: int | None = M
     message = get_message(entry)
     parts = show_parts(message, limit) if message is not None else _show_entry(entry, limit)
     instead = [part for each in measured.substitutes.get(position, ()) for part in show_parts(each, limit)]
-    return ShownMessage(row, parts, tuple(instead), getattr(entry, "time", None))
+    cover = _find_cover(measured, position) if row.seen == "hidden" else None
+    return ShownMessage(row, parts, tuple(instead), getattr(entry, "time", None), cover)
+
+
+def _find_cover(measured: MeasuredSession, position: int) -> Comparison | None:
+    refs = (ref for ref in measured.view.range_refs if ref.first <= position <= ref.last)
+    ref = next(refs, None)
+    if not isinstance(ref, BlockPart):
+        return None
+    return _compare_part(measured, ref, sum(measured.sizes[ref.first : ref.last + 1]))
 
 
 def _show_entry(entry: Entry, limit: int | None) -> tuple[ShownPart, ...]:
