@@ -17,7 +17,6 @@ What a request would have been without Tenfold is never observed. The ledger rec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Literal
 
@@ -30,6 +29,7 @@ from tenfold.core.record.message import Message, get_tool_calls
 from tenfold.core.wire.fingerprint import fingerprint_message
 from tenfold.models.prices import Dollars, Prices, TokenUse
 from tenfold.recall.tools import describe_tools
+from tenfold.store.ids import convert_time
 
 RowKind = Literal["answer", "lookup", "summary"]
 """A request that the agent would have made anyway, one by which its model looked hidden messages up, and the model
@@ -217,7 +217,7 @@ def price_row(row: LedgerRow, find_prices: PriceFinder) -> LedgerRow:
 
 def format_day(time: int | None) -> str:
     """Returns the day of a time in UTC, as `2026-11-30`. "" where it is not known."""
-    return "" if time is None else datetime.fromtimestamp(time / 1e6, UTC).date().isoformat()
+    return "" if time is None else convert_time(time).date().isoformat()
 
 
 def split_usage(usage: Usage, output: int) -> TokenUse:

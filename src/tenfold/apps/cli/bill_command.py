@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +28,7 @@ from tenfold.models.prices import TokenUse
 from tenfold.session.bill import build_bill
 from tenfold.session.bill_text import describe_limits, describe_shares, explain_loss, format_dollars, parse_start
 from tenfold.session.ledger import Bill, BillLine, BillPoint, Grouping
+from tenfold.store.ids import convert_time
 from tenfold.store.location import describe_location
 from tenfold.store.lookup import find_session
 
@@ -84,7 +84,7 @@ def _parse_grouping(text: str) -> Grouping:
 
 
 def _name_start(start: int | None) -> str:
-    return "" if start is None else f" since {datetime.fromtimestamp(start / 1e6, UTC):%Y-%m-%d %H:%M} (UTC)"
+    return "" if start is None else f" since {convert_time(start):%Y-%m-%d %H:%M} (UTC)"
 
 
 # -- for programs ------------------------------------------------------------------------------------------------------
