@@ -14,7 +14,7 @@ const ROWS = [
 const windows = process.argv.slice(2).map(Number)
 const ends = []
 const scope = { after: (end) => ends.push(end) }
-console.log('| agent | window | steps | refused | largest | began like the one before | seconds | first refusal |')
+console.log('| agent | window | steps | refused | largest | began like an earlier one | seconds | first refusal |')
 console.log('|---|---|---|---|---|---|---|---|')
 for (const window of windows.length ? windows : [8_000, 32_000]) {
   for (const [name, script, hasGateway] of ROWS) {
