@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from itertools import pairwise, takewhile
+from http import HTTPStatus
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -36,7 +37,7 @@ TIMEOUT = 240
 
 
 class HostProvider(ScriptedProvider):
-    """The provider, which keeps how much of each request began like the one before: a cache would have had it."""
+    """The provider, which keeps what it was sent: a cache would have had what began like an earlier request."""
 
     def __init__(self, *, window: int, folder: str) -> None:
         super().__init__(window=window, steps=STEPS, folder=folder)
@@ -44,13 +45,13 @@ class HostProvider(ScriptedProvider):
 
     def _answer(self, got: Got) -> Served:
         served = super()._answer(offer_tools(got))
-        if self.answered[-1].kind in ("step", "end"):
+        if served.status == HTTPStatus.OK:
             self.sent.append(render_request(got))
         return render_answer(got, served)
 
     def compute_cached_share(self) -> float:
-        """Computes which share of all that was sent began like the request before it."""
-        shared = sum(count_shared(old, new) for old, new in pairwise(self.sent))
+        """Computes which share of all that was answered, summaries too, began like an earlier request."""
+        shared = sum(count_shared(self.sent[:at], new) for at, new in enumerate(self.sent))
         return shared / max(1, sum(map(len, self.sent)))
 
 
@@ -61,18 +62,27 @@ def render_request(got: Got) -> str:
     return json.dumps([body[key] for key in ordered if key in body], ensure_ascii=False)
 
 
-def count_shared(old: str, new: str) -> int:
-    """Counts the characters with which two texts begin alike. What is only a longer list is no difference."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+def count_shared(earlier: Sequence[str], new: str) -> int:
+    """Counts the characters with which a text begins like one of the earlier ones."""
+    most = 0
+    for old in reversed(earlier):
+        if old.startswith(new[: most + 1]):
+            rest = takewhile(lambda pair: pair[0] == pair[1], zip(old[most:], new[most:], strict=False))
+            most += sum(1 for _ in rest)
+    return most
 
 
 class HostResult(Struct, frozen=True):
-    """What came of a run. `largest` is the largest request in tokens. `problems` is empty if all is well."""
+    """What came of a run. `problems` is empty if all is well.
+
+    `largest` is the largest request and `sent` all that was answered, in tokens.
+    """
 
     steps: int
     requests: int
     refusals: tuple[str, ...]
     largest: int
+    sent: int
     cached: float
     compactions: int
     seconds: float
@@ -139,6 +149,7 @@ def run_host(row: HostRow, python: Path, window: int, *, own: bool = False) -> H
             len(provider.answered),
             tuple(provider.list_refusals()),
             max((each.size for each in provider.answered), default=0) // BYTES_PER_TOKEN,
+            sum(map(len, provider.sent)) // BYTES_PER_TOKEN,
             provider.compute_cached_share(),
             compactions,
             seconds,

@@ -19,7 +19,18 @@ from tests.adapters.host_runs import INSTALLED, ROOT, HostResult, find_python, r
 
 PAGE = ROOT / "docs" / "frameworks.md"
 WINDOWS = (8_000, 32_000)
-HEADER = ("framework", "version", "window", "compacted by", "steps", "requests", "refused", "largest request", "cached")
+HEADER = (
+    "framework",
+    "version",
+    "window",
+    "compacted by",
+    "steps",
+    "requests",
+    "refused",
+    "largest request",
+    "sent",
+    "cached",
+)
 
 
 def main() -> None:
@@ -66,7 +77,7 @@ def _read_version(host: HostRow, python: Path) -> str:
 def _render_result(host: HostRow, version: str, window: int, compactor: str, result: HostResult) -> str:
     cells = (
         host.title, version, f"{window:,}", compactor, result.steps, result.requests, len(result.refusals),
-        f"{result.largest:,}", f"{result.cached:.0%}",
+        f"{result.largest:,}", f"{result.sent:,}", f"{result.cached:.0%}",
     )  # fmt: skip
     return f"| {' | '.join(map(str, cells))} |"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.host_rows import HOSTS, HostRow
-from tests.adapters.host_runs import is_installed_here, run_host, run_tests
+from tests.adapters.host_runs import count_shared, is_installed_here, run_host, run_tests
 
 HERE = Path(sys.executable)
 INSTALLED = [host for host in HOSTS if is_installed_here(host)]
@@ -19,6 +19,14 @@ INSTALLED = [host for host in HOSTS if is_installed_here(host)]
 
 def test_some_are_installed() -> None:
     assert len(INSTALLED) >= 4
+
+
+@pytest.mark.parametrize(
+    ("earlier", "shared"), [([], 0), (["ab"], 2), (["abcd", "xy"], 4), (["xy", "abc"], 3), (["abcdef"], 5), (["x"], 0)]
+)
+def test_what_begins_like_any_earlier_request_is_in_the_cache(earlier: list[str], shared: int) -> None:
+    """A request for a summary between two others takes nothing of it away."""
+    assert count_shared(earlier, "abcde") == shared
 
 
 @pytest.mark.timeout(400)

@@ -33,7 +33,7 @@ def link_distribution(name: str, folder: Path) -> None:
     found = distribution(name)
     for top in {file.parts[0] for file in found.files or () if file.parts[0] not in ("..", "__pycache__")}:
         if not (folder / top).exists():
-            (folder / top).symlink_to(found.locate_file(top))
+            (folder / top).symlink_to(str(found.locate_file(top)))
     for each in map(Requirement, found.requires or ()):
         if each.marker is None or each.marker.evaluate({"extra": ""}):
             link_distribution(each.name, folder)
