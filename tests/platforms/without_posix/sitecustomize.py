@@ -24,4 +24,4 @@ def refuse_link(*_: object, **__: object) -> None:
     raise OSError(errno.EPERM, "A required privilege is not held by the client")
 
 
-os.symlink = refuse_link  # type: ignore[assignment]
+os.symlink = refuse_link

@@ -92,8 +92,7 @@ def inspect_store(  # noqa: PLR0913 - a parameter for each option
 ) -> None:
     """Opens a page in your browser that shows every session of the store: what the model sees, and what to do about it.
 
-    The address works once and on this machine only. With --host, others sign in with a key of the store and see its
-    namespace. Stop it with Ctrl-C.
+    The address works once, on this machine only. With --host, others sign in with a key of the store. Ctrl-C stops it.
     """
     try:
         from tenfold.apps.inspector.application import Inspector  # noqa: PLC0415 - an optional extra

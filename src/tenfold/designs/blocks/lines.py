@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tenfold.compaction.facts.section_headings import replace_titles
 from tenfold.compaction.facts.tool_calls import find_command, find_path, interpret_call
 from tenfold.compaction.plan.stubs import OUTCOME_MARK, SIZE_NOTE, collect_results, describe_result
 from tenfold.compaction.summarize.asking import clean_text
@@ -23,6 +24,7 @@ from tenfold.core.record.block import ModelCost
 from tenfold.core.record.message import Message, Text, ToolCall, get_text, get_tool_calls
 from tenfold.core.text.excerpts import Count, Keep, excerpt, trim_lines
 from tenfold.core.text.redaction import redact_cached
+from tenfold.core.wire.marks import extract_summary_text
 
 STEP_LINE_PREFIX = "[Summary] "
 """Begins the line that stands for a step."""
@@ -72,6 +74,9 @@ def build_step_line(step: Sequence[Message], *, can_join: bool = True) -> Labell
     text = get_text(answer)
     if answer.origin == "tenfold" and text.startswith(STEP_LINE_PREFIX):
         return LabelledLine(STEP_LINE_PREFIX, text.removeprefix(STEP_LINE_PREFIX), can_join)
+    summary = extract_summary_text(text) if answer.origin == "tenfold" else None
+    if summary is not None:  # the line says what the summary does, without what frames it
+        return LabelledLine(STEP_LINE_PREFIX, quote_on_one_line(replace_titles(summary)), can_join)
     return LabelledLine(STEP_LINE_PREFIX, describe_step(answer, results), can_join)
 
 
