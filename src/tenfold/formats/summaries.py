@@ -1,4 +1,4 @@
-"""Finds the summaries that Tenfold wrote into a file, in every format.
+"""Finds the summaries that Tenfold wrote into a file, in every format, and the compactions that clients made.
 
 A file cannot say whether a summary is ours: whoever writes files can write one. So a reader takes it as a summary of
 unknown source, which holds no words of the user, and the store that a file is imported into confirms what it wrote.
@@ -6,9 +6,11 @@ unknown source, which holds no words of the user, and the store that a file is i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
-from tenfold.core.record.entry import Entry, MessageEntry
+from tenfold.core.record.entry import CustomEntry, Entry, MessageEntry
 from tenfold.core.record.message import Message, Text, get_text
 from tenfold.core.wire.marks import SummaryMark, find_summary_mark
 from tenfold.store.base import Store
@@ -35,3 +37,17 @@ def with_confirmed_source(entry: Entry, store: Store, namespace: str) -> Entry:
     if mark is None or not is_stored_summary(store, namespace, *mark):
         return entry
     return replace(entry, message=replace(entry.message, origin="tenfold"))
+
+
+CLIENT_COMPACTIONS = frozenset({"compaction", "compact_summary"})
+"""The kinds of entries by which session files record a compaction that their client made: pi's and opencode's, and
+Claude Code's."""
+
+
+def list_client_compactions(entries: Iterable[tuple[int, Entry]]) -> list[int]:
+    """Lists the positions at which a client recorded a compaction of its own.
+
+    What the client showed its model since is less than what the log holds; Tenfold's view knows nothing of it unless
+    the policy restores it.
+    """
+    return [at for at, entry in entries if isinstance(entry, CustomEntry) and entry.kind in CLIENT_COMPACTIONS]

@@ -61,6 +61,7 @@ from tenfold.core.view.path import Path
 from tenfold.core.view.units import VisibleMessage
 from tenfold.core.wire.marks import extract_summary_text
 from tenfold.errors import UsageError
+from tenfold.formats.summaries import list_client_compactions
 from tenfold.recall.expand import ExpandedMessage, excerpt_message
 from tenfold.recall.tools import render_call
 from tenfold.session import Session
@@ -189,10 +190,24 @@ def _print_heading(row: SessionRow, session: Session, sizes: _SessionSizes, bloc
         )
         if block.receipt is not None:
             show(f"  money: {explain_receipt(block.receipt, _count_requests_after(session.view, block, blocks))}")
+    if not blocks and (told := _describe_client_compactions(session.view)):
+        show(told, style="yellow")
     if session.view.state.undone:
         show("the newest compaction was undone")
     if session.view.state.is_auto_off:
         show("automatic compaction is switched off for this session, up to the hard limit")
+
+
+def _describe_client_compactions(view: View) -> str:
+    """Says that the client compacted the conversation itself, so that its model sees less. "" if it did not."""
+    found = list_client_compactions(enumerate(view.path.get_entries(0, view.length - 1))) if view.length else []
+    if not found:
+        return ""
+    times = "once" if len(found) == 1 else f"{len(found)} times"
+    return (
+        f"its client compacted it {times}, at entry {', '.join(map(str, found[-3:]))}, and shows its model less than "
+        "this: `tenfold search` finds what it left out, and `tenfold inspect` shows what it put there"
+    )
 
 
 def render_block_sizes(block: Block) -> str:
@@ -337,7 +352,10 @@ def diff(
         opened_session = open_session(place, row, namespace=namespace)
         blocks = get_live_blocks(opened_session)
         if not blocks:
-            raise UsageError(f"session {row.info.id} has no compaction in force to compare; `tenfold show` prints it")
+            told = _describe_client_compactions(opened_session.view)
+            raise UsageError(
+                f"session {row.info.id} has no compaction in force to compare; " + (told or "`tenfold show` prints it")
+            )
         block = blocks[-1]
         hidden, kept_count = _find_hidden(opened_session.view.path, opened_session.view.state.live_blocks[-1])
         substitutes = [s for r in block.replacements for s in r.shown_items if isinstance(s, Substitute)]

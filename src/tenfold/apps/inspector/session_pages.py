@@ -15,10 +15,11 @@ from msgspec import Struct
 
 from tenfold.apps.inspector.timeline import MeasuredSession, Seen
 from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Run, Substitute
-from tenfold.core.record.entry import Attempt, Entry, Retraction, get_kind, get_message
+from tenfold.core.record.entry import Attempt, CustomEntry, Entry, Retraction, get_kind, get_message
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.core.view.fold import View
 from tenfold.errors import NotFoundError
+from tenfold.formats.summaries import CLIENT_COMPACTIONS
 from tenfold.recall.expand import excerpt_message
 from tenfold.session import Session
 
@@ -152,6 +153,10 @@ def _describe_entry(entry: Entry) -> str:
             return f"no compaction ({entry.status}): {entry.reason}"
         case Retraction():
             return f"a compaction was undone: {entry.block}"
+        case CustomEntry(kind=kind) if kind in CLIENT_COMPACTIONS:
+            return f"the client compacted here by itself: {entry.native.body.decode('utf-8', 'replace')}"
+        case CustomEntry():
+            return entry.native.body.decode("utf-8", "replace")
         case _:
             return ""
 
