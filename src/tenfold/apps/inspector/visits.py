@@ -103,14 +103,16 @@ class OpenSessions:
         head = head or list_heads(self.store, session, namespace=namespace)[0]
         key = namespace, session, head
         with self._lock:
-            if key not in self._open:
-                row = find_session(self.store, session, namespace=namespace)
-                opened = self.keeper.open(self.store, row, namespace=namespace, head=head)
-                self._open[key] = OpenSession(opened, row)
+            held = self._open.get(key)
+        if held is None:  # opened without the lock, since a long session takes a while and others need not wait for it
+            row = find_session(self.store, session, namespace=namespace)
+            held = OpenSession(self.keeper.open(self.store, row, namespace=namespace, head=head), row)
+        with self._lock:
+            held = self._open.setdefault(key, held)
             self._open.move_to_end(key)
             while len(self._open) > MOST_OPEN:
                 self._open.popitem(last=False)
-            return self._open[key]
+            return held
 
     def forget(self, namespace: str, session: str) -> None:
         """Closes a session that was purged."""
