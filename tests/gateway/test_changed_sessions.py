@@ -99,6 +99,8 @@ def test_a_purge_by_another_process_is_heeded_by_the_next_request(tmp_path: Path
     file = tmp_path / "store.db"
     talk = Talk("chat")
     with closing(open_store(file)) as store, run_gateway(store=store, window=16_000) as (upstream, gateway):
+        talk.add_user("Look at some parts.")
+        talk.add_steps(12, 250)  # what opens a conversation stays as it is
         talk.add_user("The customer is Quentin Zumbro-Ackerley.")
         talk.add_answer("Noted.")
         talk.add_user("Look at all parts.")

@@ -258,10 +258,10 @@ def test_a_long_run_is_compacted_and_its_own_items_stay_whole(store: Path) -> No
     assert done.final_output == "Done 21."
     assert provider.refused == 0
     assert all(body["instructions"] == "Look at the parts." for body in provider.bodies)
-    assert "word1x119" not in json.dumps(provider.bodies[-1])
+    assert "word6x119" not in json.dumps(provider.bodies[-1])
     assert len(done.to_input_list()) == 42
     assert list_sessions(store) == ["one"]
-    assert tenfold.open_session("one", store=store).search("word1x119")
+    assert tenfold.open_session("one", store=store).search("word6x119")
 
 
 def test_a_new_process_goes_on(store: Path) -> None:
@@ -485,14 +485,14 @@ def test_the_model_looks_up_what_it_no_longer_sees(store: Path) -> None:
     def answer(body: Json) -> Served:
         number = next(done)
         if number == 21:
-            assert "word1x119" not in json.dumps(body)
-            return call(number, "recall_search", words="word1x119")
+            assert "word6x119" not in json.dumps(body)
+            return call(number, "recall_search", words="word6x119")
         return Served("Done.", call=("e", "", {})) if number == 22 else call(number)
 
     with Provider(answer, window=WINDOW) as provider:
         run(make_agent(*RECALL), "Go.", TenfoldSession("one", store=store, window=WINDOW), provider.config())
     assert provider.refused == 0
-    assert "word1x119" in provider.bodies[-1]["input"][-1]["output"]
+    assert "word6x119" in provider.bodies[-1]["input"][-1]["output"]
     assert "recall_read" in json.dumps(provider.bodies[-1]["input"])
 
 
