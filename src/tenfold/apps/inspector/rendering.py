@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from functools import cache
 from pathlib import PurePath
 from urllib.parse import urlencode
@@ -15,7 +14,7 @@ from tenfold import __version__
 from tenfold.apps.inspector import session_pages as pages
 from tenfold.session.bill_text import format_dollars
 from tenfold.store.base import SessionInfo
-from tenfold.store.ids import get_current_time
+from tenfold.store.ids import convert_time, get_current_time
 
 LIVE_SECONDS = 5 * 60
 """A session is live if it has had a request in the last minutes."""
@@ -85,7 +84,7 @@ def show_minus(text: str) -> str:
 
 def format_clock(time: int) -> str:
     """Formats a time as the clocks of this machine show it."""
-    return f"{datetime.fromtimestamp(time / 1e6, UTC).astimezone():%H:%M:%S}"
+    return f"{convert_time(time).astimezone():%H:%M:%S}"
 
 
 def is_live(time: int | None) -> bool:

@@ -10,7 +10,6 @@ import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 from importlib.resources import files
@@ -29,7 +28,7 @@ from tenfold.compaction.facts.redacted_messages import redact_entry
 from tenfold.session import Session
 from tenfold.session.bill import build_bill
 from tenfold.store.base import SessionInfo, SessionRow, Store, redact_info
-from tenfold.store.ids import get_current_time
+from tenfold.store.ids import convert_time, get_current_time
 from tenfold.store.sqlite.store import SqliteStore
 
 Opener = Callable[[Store, SessionRow], Session]
@@ -123,7 +122,7 @@ def _render_file(measured: MeasuredSession, info: SessionInfo, bill: dict[str, A
         left_from=FIRST_ENTRIES,
         style=Markup(style),  # noqa: S704 - a file of this package
         style_hash=b64encode(sha256(style.encode()).digest()).decode(),
-        written=f"{datetime.fromtimestamp(get_current_time() / 1e6, UTC):%Y-%m-%d %H:%M} UTC",
+        written=f"{convert_time(get_current_time()):%Y-%m-%d %H:%M} UTC",
     )
     return _SCRIPTED.sub("", text)
 
