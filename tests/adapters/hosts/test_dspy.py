@@ -218,11 +218,17 @@ def test_the_window_is_kept_and_the_trajectory_is_whole(store: Path, provider: P
     assert answer.trajectory["observation_0"] == look(1)
     assert max(got.size for got in provider.requests) < WINDOW * BYTES_PER_TOKEN
     last = list_fields(provider.prompts[-1])
-    assert last[:3] == ["question", "trajectory", "earlier_0"]
-    assert last[3:7] == ["thought_0", "tool_name_0", "tool_args_0", "observation_0"]
+    assert last[:2] == ["question", "trajectory"]
+    assert [each for each in last if each.endswith("_0") and each != "earlier_0"] == [
+        "thought_0",
+        "tool_name_0",
+        "tool_args_0",
+        "observation_0",
+    ]
+    assert "earlier_0" in last
     assert len(last) == len(set(last))
     assert look(40) in provider.prompts[-1]
-    assert look(2) not in provider.prompts[-1]
+    assert look(12) not in provider.prompts[-1]
     assert "Never touch config/secret.toml" in provider.prompts[-1]
     assert len(list_sessions(store)) == 1
     assert open_store(store).search("default", "word3x17")

@@ -215,10 +215,10 @@ def test_a_long_conversation_is_compacted_and_what_stays_is_the_same_objects(tmp
     kept = set(map(id, watcher.built[-1]))
     assert [id(content) in kept for content in model.seen[-1][-4:]] == [True] * 4
     assert model.prompts[0] == model.prompts[-1]
-    assert "word0x60" not in render(model.seen[-1])
+    assert "word8x60" not in render(model.seen[-1])
     stored = asyncio.run(service.get_session(app_name="app", user_id="me", session_id="one"))
     assert stored is not None
-    assert "word0x60" in render([event.content for event in stored.events if event.content])
+    assert "word8x60" in render([event.content for event in stored.events if event.content])
     assert list(list_sessions(tmp_path / "t.db")) == ["app/me/one/worker"]
 
 
