@@ -33,6 +33,10 @@ class UsageError(TenfoldError):
     """Raised when arguments make no sense, for instance if there is neither a target nor a window."""
 
 
+class MissingExtra(UsageError, ModuleNotFoundError):
+    """Raised by an import that needs a package which is not installed. It says which extra brings it."""
+
+
 class UnrelatedList(UsageError):
     """Raised when a list of messages does not continue the session that it was given to. Nothing was appended."""
 

@@ -57,6 +57,6 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def test_an_adapter_names_the_extra_that_it_needs(name: str, said: dict[str, str]) -> None:
     extra = name.replace("_", "-")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    assert said[name].startswith(f"UsageError: the adapter for {extra} needs ")
+    assert said[name].startswith(f"MissingExtra: the adapter for {extra} needs ")
     assert said[name].endswith(f"pip install 'tenfold[{extra}]'" if extra in extras else "a plug-in of its own")
     assert (extra in extras) == (name != "hermes")

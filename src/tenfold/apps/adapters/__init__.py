@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tenfold.errors import UsageError
+from tenfold.errors import MissingExtra
 
 
 @contextmanager
 def name_extra(module: str) -> Iterator[None]:
-    """Raises `UsageError` with the extra to install, where the imports of an adapter's module find no framework."""
+    """Raises `MissingExtra` with the extra to install, where the imports of an adapter's module find no framework."""
     try:
         yield
     except ModuleNotFoundError as exc:
@@ -22,7 +22,7 @@ def name_extra(module: str) -> Iterator[None]:
             raise
         name = module.rpartition(".")[2].replace("_", "-")
         remedy = _PLUG_INS.get(name) or f"pip install 'tenfold[{name}]'"
-        raise UsageError(f"the adapter for {name} needs {exc.name}, which is not installed: {remedy}") from exc
+        raise MissingExtra(f"the adapter for {name} needs {exc.name}, which is not installed: {remedy}") from exc
 
 
 _PLUG_INS = {"hermes": "Hermes Agent has no package to install, and loads the adapter as a plug-in of its own"}

@@ -247,8 +247,7 @@ class _FramedSummary(NamedTuple):
 
 def _find_framed_summary(text: str) -> _FramedSummary | None:
     """Finds the block, the hash and the inner text of a text that is exactly one summary with the right hash."""
-    forms = (form.fullmatch(text) for form in (_SUMMARY, _SUMMARY_SEALED_FIRST, _HEADED_SUMMARY))
-    match = next(filter(None, forms), None)
+    match = _SUMMARY.fullmatch(text) or _SUMMARY_SEALED_FIRST.fullmatch(text) or _HEADED_SUMMARY.fullmatch(text)
     if match is None:
         return None
     found = _FramedSummary(**match.groupdict())
