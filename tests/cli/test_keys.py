@@ -18,7 +18,7 @@ def test_a_key_is_shown_once_and_lives_until_it_is_revoked(tenfold: Cli) -> None
     (listed,) = tenfold.run_ok("keys", "list", "--json").objects
     assert (listed["name"], listed["namespace"], listed["state"]) == ("anna", "team", "in use")
     assert listed["is_read_only"]
-    assert text.rpartition("_")[2] not in tenfold.run_ok("keys", "list").out + str(listed)
+    assert text.partition(f"{listed['id']}_")[2] not in tenfold.run_ok("keys", "list").out + str(listed)
     assert tenfold("keys", "create", "anna").code == 2, "two keys of one name could not be told apart"
     rotated = tenfold.run_ok("keys", "rotate", "anna").out.strip()
     assert rotated != text
