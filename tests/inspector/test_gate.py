@@ -31,7 +31,9 @@ def test_the_token_opens_the_pages_once(inspector: Inspector, store: Store) -> N
         assert "tenfold inspect" in other.get("/").text
 
 
-@pytest.mark.parametrize("target", ["//elsewhere.example/", "https://elsewhere.example/", ""])
+@pytest.mark.parametrize(
+    "target", ["//elsewhere.example/", "https://elsewhere.example/", "/\\\\elsewhere.example/", ""]
+)
 def test_the_token_leads_nowhere_else(inspector: Inspector, target: str) -> None:
     with TestClient(inspector.application, base_url=HOST, follow_redirects=False) as owner:
         answer = owner.get("/", params={"token": inspector.gate.token, "next": target})

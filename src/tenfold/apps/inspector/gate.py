@@ -121,7 +121,7 @@ class Gate:
             del self._visitors[next(iter(self._visitors))]
         cookie = secrets.token_urlsafe(32)
         self._visitors[cookie] = key
-        is_own = target.startswith("/") and not target.startswith("//")
+        is_own = target.startswith("/") and not target.startswith("//") and "\\" not in target  # browsers read \ as /
         answer = RedirectResponse(target if is_own else "/", 303)
         answer.set_cookie(self._cookie, cookie, httponly=True, samesite="strict", path="/")
         return answer
