@@ -12,6 +12,8 @@ from pydantic_ai.messages import (
     FunctionToolCallEvent,
     FunctionToolResultEvent,
     ModelMessage,
+    PartDeltaEvent,
+    TextPartDelta,
     ToolCallPart,
     ToolReturnPart,
 )
@@ -324,6 +326,19 @@ def test_at_any_size_the_status_is_on_the_screen(size: tuple[int, int]) -> None:
 
     model = Held("Well", ", yes.")
     drive_chat(lambda: make_chat(model), play_scenario)
+
+
+def test_a_frame_that_is_due_once_the_program_left_draws_nothing() -> None:
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        display = RunDisplay(chat.transcript)
+        await display.show_event(PartDeltaEvent(index=0, delta=TextPartDelta("Well, ")))
+        chat.exit()
+        await display.end()
+        chat.transcript.add_line("note", "stopped")
+        assert not chat.transcript.query(AnswerItem)
+        await pilot.pause()
+
+    drive_chat(lambda: make_chat(Held("ok")), play_scenario)
 
 
 @pytest.mark.parametrize("outcome", ["success", "failed", "retried", "denied", "interrupted"])

@@ -26,7 +26,7 @@ from pydantic_ai.run import AgentRunResultEvent
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.highlight import HighlightTheme, highlight
-from textual.widget import Widget
+from textual.widget import MountError, Widget
 from textual.widgets import Markdown, Static
 from textual.widgets.markdown import MarkdownBlock, MarkdownFence
 
@@ -310,7 +310,8 @@ class ChatTranscript(VerticalScroll, can_focus=False):
         """Adds a line or a message and returns it, so that it can be completed later. An answer is shown as written."""
         item = TranscriptItem(kind, text)
         self._items.append(item)
-        self.mount(item)
+        if self.is_attached:
+            self.mount(item)
         if len(self._items) > MAX_ITEMS + _REMOVAL_BATCH:
             self.remove_children(self._items[:_REMOVAL_BATCH])
             del self._items[:_REMOVAL_BATCH]
@@ -385,11 +386,18 @@ class RunDisplay:
             end = len(self._text) if is_complete else max(self._text.rfind(" "), self._text.rfind("\n")) + 1
             text = self._text[:end]
             if text.strip():
-                if self._answer_item is None:
-                    self._answer_item = await self._transcript.add_answer("")
-                await self._answer_item.show_text(text)
+                await self._show_answer(text)
             if is_complete:
                 self._answer_item, self._text = None, ""
+
+    async def _show_answer(self, text: str) -> None:
+        try:
+            if self._answer_item is None:
+                self._answer_item = await self._transcript.add_answer("")
+            await self._answer_item.show_text(text)
+        except MountError:
+            if self._transcript.is_attached:
+                raise  # else the program has left while the answer came: there is no screen to draw on
 
     def _complete_call(self, part: ToolReturnPart) -> None:
         item, line = self._call_items.pop(part.tool_call_id, (None, ""))
