@@ -180,6 +180,23 @@ def test_a_server_that_is_gone_is_named_without_its_password() -> None:
     assert "hunter2" not in str(failed.value)
 
 
+def test_a_server_that_goes_away_is_told_as_that_and_found_again(tmp_path: Path) -> None:
+    server, link = require_server(), tmp_path / "sockets"
+    with create_database() as url:
+        link.symlink_to(server.folder)
+        with closing(open_store(url.replace(str(server.folder), str(link)), busy_seconds=0.3)) as store:
+            log = Growing(store)
+            log.say("one")
+            link.unlink()
+            end_backends(url)
+            with pytest.raises(LostConnection, match="cannot be reached"):
+                log.say("two")
+            del log.entries[1:]
+            link.symlink_to(server.folder)
+            log.say("two")
+            assert store.read_entries(NS, "s") == log.entries
+
+
 @pytest.mark.parametrize(
     "location",
     [

@@ -140,7 +140,7 @@ class PostgresDatabase:
             open=False,
         )
         self._known: dict[int, str] = {}
-        self._is_open = False
+        self._is_reached = False
 
     def _set_options(self, raw: psycopg.Connection) -> None:
         raw.execute(
@@ -157,13 +157,15 @@ class PostgresDatabase:
         if self._process_id != os.getpid():
             self._start()  # a connection must not be used after a fork
         try:
-            if not self._is_open:
-                self._open_pool()
+            if not self._is_reached:
+                self._reach_server()
             with self._pool.connection() as raw:
                 self._choose_namespace(raw, namespace)
                 yield PostgresConnection(raw)
         except (psycopg.Error, PoolTimeout, PoolClosed) as exc:
-            raise self.translate_error(exc) from exc
+            error = self.translate_error(exc)
+            self._is_reached = self._is_reached and not isinstance(error, LostConnection)
+            raise error from exc
 
     @contextlib.contextmanager
     def write(self, namespace: str | None = None) -> Iterator[PostgresConnection]:
@@ -171,13 +173,14 @@ class PostgresDatabase:
         with self.read(namespace) as db, db.raw.transaction():
             yield db
 
-    def _open_pool(self) -> None:
-        """Opens the pool. A server that cannot be reached is noticed at once, and not when a time is over."""
+    def _reach_server(self) -> None:
+        """Connects once without the pool, which waits for a server until a time is over, and opens the pool."""
         with self._lock:
-            if not self._is_open:
+            if not self._is_reached:
                 psycopg.connect(self.url, connect_timeout=max(2, round(self.busy_seconds))).close()
-                self._pool.open(wait=True, timeout=self.busy_seconds)
-                self._is_open = True
+                if self._pool.closed:
+                    self._pool.open(wait=True, timeout=self.busy_seconds)
+                self._is_reached = True
 
     def _choose_namespace(self, raw: psycopg.Connection, namespace: str | None) -> None:
         wanted = ALL if namespace is None else str(self._find_namespace(raw, namespace))
@@ -207,7 +210,7 @@ class PostgresDatabase:
     def close(self) -> None:
         """Closes every connection."""
         self._closed = True
-        if self._is_open and self._process_id == os.getpid():
+        if self._process_id == os.getpid():
             self._pool.close()
 
     def translate_error(self, error: Exception) -> TenfoldError:
