@@ -193,6 +193,19 @@ def test_undo_gives_the_view_back_and_keeps_the_log(tenfold: Cli, pi: Path) -> N
     tenfold.run_ok("verify")
 
 
+def test_undo_of_an_older_compaction_takes_those_along_that_build_on_it(tenfold: Cli, pi: Path) -> None:
+    session = tenfold.run_json("compact", pi, "--to", "30%")["session"]
+    first = tenfold.run_json("show", session)["blocks"][0]["block"]
+    tenfold.run_ok("compact", pi, "--to", "10%")
+    second = tenfold.run_json("show", session)["blocks"][-1]["block"]
+    told = tenfold.run_json("undo", session, "--block", first)
+    assert [told["undone"], told["undone_with_it"]] == [first, [second]]
+    assert tenfold.run_ok("export", session, "--view").out.encode() == pi.read_bytes()
+    ran = tenfold("undo", session, "--block", first)
+    assert ran.code == 2
+    assert "nothing to undo" in ran.err
+
+
 def test_sizes_are_shown_as_the_provider_counts_them(tenfold: Cli, tmp_path: Path) -> None:
     """Old Blocks were shown by the counter, beside a line with what the provider counts."""
     said = {"role": "user", "content": [{"type": "text", "text": "Go on. " + "All of it went well. " * 400}]}

@@ -42,6 +42,14 @@ EntryArgument = Annotated[
 def undo(
     session: SessionArgument = LAST,
     *,
+    block: Annotated[
+        str,
+        typer.Option(
+            metavar="ID",
+            help="The compaction: its id, or the beginning of it. Newer ones that build on it are undone with it. "
+            "Default: the newest.",
+        ),
+    ] = "",
     branch: Annotated[
         str, typer.Option(metavar="NAME", help="The branch. Default: the one that was written to last.")
     ] = "",
@@ -49,7 +57,7 @@ def undo(
     namespace: NamespaceOption = "",
     json: JsonOption = False,
 ) -> None:
-    """Undoes the newest compaction: the model sees again what it saw before. Nothing is lost either way.
+    """Undoes a compaction: the model sees again what it saw before. Nothing is lost either way.
 
     A session in which the gateway saw the client go back and go on differently has branches, such as main and
     fork-3f9a61c2.
@@ -61,20 +69,21 @@ def undo(
             raise NotFoundError(f"the session has no branch {branch!r}; there are: {', '.join(heads)}")
         branch = branch or heads[0]
         opened_session = open_session(place, row, namespace=namespace, config=load_settings(), head=branch)
-        before, blocks = opened_session.take_reading(), get_live_blocks(opened_session)
-        block = opened_session.undo()
+        before, blocks = opened_session.take_reading(), {each.id: each for each in get_live_blocks(opened_session)}
+        undone = opened_session.conversation.plan_undo(block).undone
+        opened_session.undo(undone[0])
         note_access(place, namespace, "undo", row.info.id)
         after = opened_session.take_reading()
     if json:
         sizes = {"tokens_before": before.estimate, "tokens_after": after.estimate}
-        record = {"session": row.info.id, "branch": branch, "undone": block, **sizes}
+        record = {"session": row.info.id, "branch": branch, "undone": undone[0], "undone_with_it": undone[1:], **sizes}
         print_json(record)
     else:
         where = f" on the branch {branch} (the session has {', '.join(heads)})" if len(heads) > 1 else ""
-        show(
-            f"undone: block {format_id(block)}, {render_block_sizes(blocks[-1])}{where}; the model sees again what it "
-            "saw before"
-        )
+        told = [f"block {format_id(id_)}, {render_block_sizes(blocks[id_])}" for id_ in undone]
+        show(f"undone: {told[0]}{where}; the model sees again what it saw before")
+        for each in told[1:]:
+            show(f"undone with it: {each}, which builds on it")
 
 
 def pin(

@@ -158,7 +158,7 @@ class PostgresDatabase:
             self._start()  # a connection must not be used after a fork
         try:
             if not self._is_reached:
-                self._reach_server()
+                self._connect_once()
             with self._pool.connection() as raw:
                 self._choose_namespace(raw, namespace)
                 yield PostgresConnection(raw)
@@ -173,7 +173,7 @@ class PostgresDatabase:
         with self.read(namespace) as db, db.raw.transaction():
             yield db
 
-    def _reach_server(self) -> None:
+    def _connect_once(self) -> None:
         """Connects once without the pool, which waits for a server until a time is over, and opens the pool."""
         with self._lock:
             if not self._is_reached:

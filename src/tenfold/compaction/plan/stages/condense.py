@@ -127,7 +127,8 @@ def build_summary(
 def describe_change(covered: Sequence[DraftPiece], kept_count: int, what: str) -> str:
     """Describes what becomes of these pieces' messages, and how many of them stay word for word."""
     stay = f", {kept_count:,} of them {'stays' if kept_count == 1 else 'stay'}" if kept_count else ""
-    return f"{count_messages(covered):,} messages become {what}{stay}"
+    count = count_messages(covered)
+    return f"{count:,} {'message becomes' if count == 1 else 'messages become'} {what}{stay}"
 
 
 def count_messages(pieces: Sequence[DraftPiece]) -> int:
