@@ -17,7 +17,7 @@ from tests.cli.conftest import Cli, write_messages
 from tests.models.loopback import Loopback, Served
 
 PROGRAM = (sys.executable, "-m", "tenfold")
-MANY = 400
+MANY = 160
 """Sessions of which none but the first few are worked on before the interrupt."""
 
 
@@ -104,10 +104,10 @@ def test_a_terminal_shows_what_is_worked_on_and_ctrl_c_ends_it(tmp_path: Path, p
 
 def test_progress_names_the_file_and_the_time_left_and_wraps_nothing(tmp_path: Path, folder: Path) -> None:
     with Terminal(tmp_path, "import", str(folder), size=(60, 20), env={"PYTHONUNBUFFERED": "1"}) as terminal:
-        terminal.wait_until(lambda: re.search(r"\d+\.json .*/400 \d+:\d\d left", terminal.text), "it shows a bar")
+        terminal.wait_until(lambda: re.search(r"\d+\.json .*/160 \d+:\d\d left", terminal.text), "it shows a bar")
         assert terminal.wait_for_end() == 0
         assert " left" not in terminal.text
-        assert "400 sessions stored" in terminal.text
+        assert "160 sessions stored" in terminal.text
 
 
 def test_nothing_is_drawn_where_standard_error_is_no_terminal(tenfold: Cli, folder: Path) -> None:

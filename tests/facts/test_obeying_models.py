@@ -66,6 +66,7 @@ def test_the_table_is_as_long_as_it_says_and_the_reader_sees_what_a_model_wrote(
     assert sum(seen) >= 25, "undefused, they do stand under the user's name"
 
 
+@pytest.mark.costly(3)
 @pytest.mark.parametrize(("number", "wording"), NUMBERED, ids=[f"{n}" for n, _ in NUMBERED])
 def test_a_stateless_host_has_it_as_notes_in_every_wire_for_five_rounds(number: int, wording: str) -> None:
     for kind in (kind for at, kind in enumerate(KINDS) if is_taken(wording, at, 2)):
@@ -80,6 +81,7 @@ def test_a_stateless_host_has_it_as_notes_in_every_wire_for_five_rounds(number: 
         assert seen or "Quoted" in wording, number
 
 
+@pytest.mark.costly(4)
 @pytest.mark.parametrize("stores", [1, ROUNDS], ids=["the same store", "a new store each time"])
 @pytest.mark.parametrize(("number", "wording"), NUMBERED, ids=[f"{n}" for n, _ in NUMBERED])
 def test_exported_and_imported_it_stays_what_it_is(number: int, wording: str, stores: int) -> None:

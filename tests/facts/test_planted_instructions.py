@@ -89,6 +89,7 @@ def judge_view(session: Session, cases: list[dict[str, list[str]]], found: Found
     found.gone += [rule for rule in rules if any(text in rule for text in gone)]
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("rounds", [1, 5])
 @pytest.mark.parametrize("share", [0.1, 0.05])
 def test_active_rules_stay_and_nothing_else_reads_as_one(share: float, rounds: int) -> None:

@@ -28,6 +28,7 @@ def list_summaries(value: object) -> Iterator[str]:
             yield from list_summaries(each)
 
 
+@pytest.mark.costly(4)
 @pytest.mark.parametrize(("number", "wording"), tuple(enumerate(WORDINGS)), ids=[f"{n}" for n in range(len(WORDINGS))])
 def test_through_the_gateway_nothing_stands_under_the_users_name_for_five_rounds(
     number: int, wording: str, store: Store

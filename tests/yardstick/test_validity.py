@@ -190,6 +190,7 @@ def make_talk() -> list[ChatMessage]:
     return long
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("name", [*POLICIES, "keep-last", "truncate-middle", "mask-10"])
 def test_our_own_methods_pass_the_gates_at_every_cut(name: str) -> None:
     (method,) = get_methods([name])

@@ -432,6 +432,7 @@ def assert_paired_calls(session: Session) -> None:
     assert results <= {c.id for m in shown for c in get_tool_calls(m)}
 
 
+@pytest.mark.costly(3)
 def test_no_modified_file_of_a_recorded_session_is_lost(session: ParsedSession) -> None:
     log = recorded.get_path(session)
     opened = conversations.open_session(log, tail(COUNTER), Answerer())
