@@ -17,7 +17,7 @@ from tests.cli.conftest import Cli, write_messages
 from tests.models.loopback import Loopback, Served
 
 PROGRAM = (sys.executable, "-m", "tenfold")
-MANY = 160
+MANY = 1_200
 """Sessions of which none but the first few are worked on before the interrupt."""
 
 
@@ -58,7 +58,7 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "many"
     folder.mkdir()
     for number in range(MANY):
-        write_messages(folder / f"{number:03}.json", [{"role": "user", "content": f"Session {number}."}])
+        write_messages(folder / f"{number:04}.json", [{"role": "user", "content": f"Session {number}."}])
     return folder
 
 
@@ -79,12 +79,12 @@ def test_an_import_and_a_copy_say_how_much_is_stored_and_go_on_there(
     target = tmp_path / "copy.db"
     code, said = interrupt(tenfold, "store", "copy", tenfold.store, target, "--json")
     match = re.fullmatch(
-        rf"tenfold: interrupted; (\d+) of {MANY} sessions are copied; the same command goes on there", said
+        rf"tenfold: interrupted; (\d+) of {MANY:,} sessions are copied; the same command goes on there", said
     )
     assert match is not None, said
     assert code == 130
     assert 0 < int(match[1]) < MANY
-    assert f"{MANY} sessions" in tenfold.run_ok("store", "copy", tenfold.store, target).out
+    assert f"{MANY:,} sessions" in tenfold.run_ok("store", "copy", tenfold.store, target).out
     tenfold.run_ok("verify", "--store", target)
 
 
@@ -104,10 +104,10 @@ def test_a_terminal_shows_what_is_worked_on_and_ctrl_c_ends_it(tmp_path: Path, p
 
 def test_progress_names_the_file_and_the_time_left_and_wraps_nothing(tmp_path: Path, folder: Path) -> None:
     with Terminal(tmp_path, "import", str(folder), size=(60, 20), env={"PYTHONUNBUFFERED": "1"}) as terminal:
-        terminal.wait_until(lambda: re.search(r"\d+\.json .*/160 \d+:\d\d left", terminal.text), "it shows a bar")
+        terminal.wait_until(lambda: re.search(r"\d+\.json .*/1200 \d+:\d\d left", terminal.text), "it shows a bar")
         assert terminal.wait_for_end() == 0
         assert " left" not in terminal.text
-        assert "160 sessions stored" in terminal.text
+        assert "1,200 sessions stored" in terminal.text
 
 
 def test_nothing_is_drawn_where_standard_error_is_no_terminal(tenfold: Cli, folder: Path) -> None:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from scripts.figures import describe_measurement
-from yardstick.bench import blocking, corpus, gateway, meter_replay, speed, tokenizers
+from yardstick.bench import blocking, corpus, gateway, meter_replay, pages, speed, tokenizers
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 _PARTS = (
@@ -21,6 +21,7 @@ _PARTS = (
     ("A turn, an opening, a million tokens", speed.main),
     ("How long an agent's calls wait", blocking.main),
     ("What the gateway adds to a request", gateway.main),
+    ("The pages of `tenfold inspect`", pages.main),
     ("The calibrated Reading against what the provider reported", meter_replay.main),
     ("Token counting", tokenizers.main),
 )

@@ -1,7 +1,7 @@
 """Imports parsed sessions into a store. A session that is already there only gets the entries that are new.
 
 If the file has grown, its new entries are appended; if it has diverged, they become a branch, or a session of their
-own: see `known_sessions`. An older copy of a stored session, which ends where that one goes on, is a session of its
+own: see `StoredSessions`. An older copy of a stored session, which ends where that one goes on, is a session of its
 own: what is compacted or exported of it ends there too. Entry ids become UUIDv7; the order and the bytes stay as they
 were.
 """
@@ -9,7 +9,7 @@ were.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from msgspec import Struct
@@ -33,7 +33,7 @@ from tenfold.errors import NotFoundError
 from tenfold.formats.base import ParsedSession
 from tenfold.formats.output_pieces import get_native
 from tenfold.formats.summaries import with_confirmed_source
-from tenfold.store.base import MAIN, SessionRow, Store
+from tenfold.store.base import MAIN, SessionInfo, Store
 from tenfold.store.ids import IDS
 
 ImportedEntry = MessageEntry | BranchSummary | Setting | CustomEntry
@@ -57,34 +57,105 @@ class SessionMatch(Struct, frozen=True):
     is_older: bool = False
 
 
-def match_sessions(sessions: Sequence[ParsedSession], store: Store, namespace: str) -> list[SessionMatch | None]:
-    """Finds the stored session for each session of a file, None for a new one. No two get the same."""
-    rows: dict[tuple[str, str], list[SessionRow]] = {}
-    for row in store.list_sessions(namespace):
-        rows.setdefault((row.info.format, row.info.source_id), []).append(row)
-    taken: set[str] = set()
-    out: list[SessionMatch | None] = []
-    for parsed in sessions:
-        candidates = [
-            row for row in rows.get((parsed.info.format, parsed.info.source_id), ()) if row.info.id not in taken
-        ]
-        match = _find_match(parsed, candidates, store, namespace)
-        out.append(match)
-        if match is not None:
-            taken.add(match.session)
-    return out
+class StoredSessions:
+    """The sessions of a namespace that parsed ones are compared with.
+
+    For many files keep one of these: it lists the store once, and learns of what `import_sessions` adds. Sessions that
+    another process adds meanwhile are not looked for.
+    """
+
+    def __init__(self, store: Store, namespace: str) -> None:
+        self.store, self.namespace = store, namespace
+        self._by_source: dict[tuple[str, str], dict[str, SessionInfo]] = {}
+        self._openings: dict[str, _Opening] = {}
+        for row in reversed(store.list_sessions(namespace)):
+            self.add(row.info)
+
+    def add(self, info: SessionInfo) -> None:
+        """Adds a session, or what is known of one by now."""
+        infos = self._by_source.setdefault((info.format, info.source_id), {})
+        infos.pop(info.id, None)
+        infos[info.id] = info  # the newest is the last
+        self._openings.pop(info.id, None)
+
+    def match(self, sessions: Sequence[ParsedSession]) -> list[SessionMatch | None]:
+        """Finds the stored session for each session of a file, None for a new one. No two get the same."""
+        taken: set[str] = set()
+        out: list[SessionMatch | None] = []
+        for parsed in sessions:
+            candidates = (info for info in self._list_candidates(parsed) if info.id not in taken)
+            match = _find_match(parsed, candidates, self.store, self.namespace)
+            out.append(match)
+            if match is not None:
+                taken.add(match.session)
+        return out
+
+    def _list_candidates(self, parsed: ParsedSession) -> list[SessionInfo]:
+        """Lists those of the same id, the newest first. Without an id, those whose beginning may be the same."""
+        infos = list(self._by_source.get((parsed.info.format, parsed.info.source_id), {}).values())[::-1]
+        at = _find_first_words(parsed)
+        if parsed.info.source_id or at is None or at >= _OPENING_LENGTH:
+            return infos
+        keys = _build_keys(parsed.entries[at])
+        return [info for info in infos if self._read_opening(info).may_hold(at, keys)]
+
+    def _read_opening(self, info: SessionInfo) -> _Opening:
+        found = self._openings.get(info.id)
+        if found is None:
+            leaf = self.store.read_heads(self.namespace, info.id).get(MAIN)
+            last = -1 if leaf is None else min(self.store.locate(self.namespace, leaf).position, _OPENING_LENGTH - 1)
+            entries = [] if leaf is None else self.store.read_range(self.namespace, info.id, leaf, 0, last)
+            found = _Opening(tuple(_build_keys(each) for each in entries if _is_imported(each)))
+            self._openings[info.id] = found
+        return found
+
+
+_OPENING_LENGTH = 16
+"""Entries of the beginning of a session without an id by which it is told from others before more of it is read."""
+
+
+class _Opening(Struct, frozen=True):
+    """The beginning of a stored session: for each entry that came from a file, what tells it from others, if known."""
+
+    keys: tuple[frozenset[bytes] | None, ...]
+
+    def may_hold(self, at: int, keys: frozenset[bytes] | None) -> bool:
+        """Whether the entry at this index may be the one that has one of these keys."""
+        own = self.keys[at] if at < len(self.keys) else None
+        return own is None or keys is None or not own.isdisjoint(keys)
+
+
+def _build_keys(entry: Entry) -> frozenset[bytes] | None:
+    """Builds what two entries share at least one of if `_is_same_entry`. None for what is compared in other ways."""
+    message, native = get_message(entry), get_native(entry) if isinstance(entry, ImportedEntry) else None
+    if message is None:
+        return None
+    try:
+        body = json.dumps(json.loads(native.body), sort_keys=True).encode() if native is not None else b""
+    except (ValueError, RecursionError):
+        body = native.body if native is not None else b""
+    return frozenset({fingerprint_message(message), body})
+
+
+def _find_first_words(parsed: ParsedSession) -> int | None:
+    """Finds the index of a person's first words, or of the last entry. None for a tree, which only as a whole tells."""
+    entries = parsed.entries
+    if any(entry.parent != before.id for before, entry in pairwise(entries)):
+        return None
+    return next((at for at, entry in enumerate(entries) if _get_origin(entry) == "human"), len(entries) - 1)
 
 
 def _find_match(
-    parsed: ParsedSession, candidates: Sequence[SessionRow], store: Store, namespace: str
+    parsed: ParsedSession, candidates: Iterable[SessionInfo], store: Store, namespace: str
 ) -> SessionMatch | None:
     has_id = bool(parsed.info.source_id)
     best: SessionMatch | None = None
-    for row in candidates:  # the newest first, and of equal ones the oldest is taken
-        if not has_id and not _has_same_opening(parsed, row, store, namespace):
+    for info in candidates:  # the newest first, and of equal ones the oldest is taken
+        head = store.read_heads(namespace, info.id).get(MAIN)
+        if not has_id and not _has_same_opening(parsed, info, head, store, namespace):
             continue
-        match = _match_entries(parsed.entries, store.read_entries(namespace, row.info.id), row)
-        is_same = has_id or match.is_continued or (row.info.file == parsed.info.file and _has_answer(parsed, match))
+        match = _match_entries(parsed.entries, store.read_entries(namespace, info.id), info.id, head)
+        is_same = has_id or match.is_continued or (info.file == parsed.info.file and _has_answer(parsed, match))
         if is_same and (best is None or _rank(match) >= _rank(best)):
             best = match
     return best
@@ -94,18 +165,17 @@ def _rank(match: SessionMatch) -> tuple[bool, bool, int, int]:
     return match.is_continued, not match.is_older, len(match.ids), -match.unmatched
 
 
-def _has_same_opening(parsed: ParsedSession, row: SessionRow, store: Store, namespace: str) -> bool:
+def _has_same_opening(parsed: ParsedSession, info: SessionInfo, head: str | None, store: Store, namespace: str) -> bool:
     """Returns whether both begin in the same way, as far as the first words of a person. Reads no more than that."""
-    if _is_array(row.info.prefix) != _is_array(parsed.info.prefix):
+    if _is_array(info.prefix) != _is_array(parsed.info.prefix):
         return False  # an array's bytes do not fit between lines, nor lines into an array
-    leaf, entries = row.heads.get(MAIN), parsed.entries
-    if leaf is None or any(e.parent != before.id for before, e in pairwise(entries)):
-        return True  # not one path, so only the whole tree tells
-    last = next((at for at, e in enumerate(entries) if _get_origin(e) == "human"), len(entries) - 1)
-    last = min(last, store.locate(namespace, leaf).position)
-    opening = [e for e in store.read_range(namespace, row.info.id, leaf, 0, last) if _is_imported(e)]
+    last = _find_first_words(parsed)
+    if head is None or last is None:
+        return True
+    last = min(last, store.locate(namespace, head).position)
+    opening = [e for e in store.read_range(namespace, info.id, head, 0, last) if _is_imported(e)]
     return all(
-        _is_same_entry(old, new) or _is_purged_form(old, new) for old, new in zip(opening, entries, strict=False)
+        _is_same_entry(old, new) or _is_purged_form(old, new) for old, new in zip(opening, parsed.entries, strict=False)
     )
 
 
@@ -122,7 +192,7 @@ def _get_origin(entry: Entry) -> str:
     return message.origin if message is not None else ""
 
 
-def _match_entries(parsed: Sequence[Entry], stored: Sequence[Entry], row: SessionRow) -> SessionMatch:
+def _match_entries(parsed: Sequence[Entry], stored: Sequence[Entry], session: str, head: str | None) -> SessionMatch:
     """Matches two trees from their roots. An entry is matched only if its parent is."""
     children, leaves = _link_entries(stored)
     parents = {entry.parent for entry in parsed}
@@ -144,23 +214,23 @@ def _match_entries(parsed: Sequence[Entry], stored: Sequence[Entry], row: Sessio
     is_equal = not unmatched and len(ids) == len(parsed)
     has_words = any(_get_origin(e) in ("human", "model") for e in parsed if e.id in ids)
     return SessionMatch(
-        row.info.id,
-        row.heads.get(MAIN),
+        session,
+        head,
         ids,
         {key: leaves[stored_id] for key, stored_id in ids.items()},
         unmatched=unmatched,
         is_continued=is_equal or (bool(ids) and not has_diverged and (has_words or not unmatched)),
-        is_older=len(ids) == len(parsed) and bool(ids) and _has_more_behind(stored, row, ids[parsed[-1].id]),
+        is_older=len(ids) == len(parsed) and bool(ids) and _has_more_behind(stored, head, ids[parsed[-1].id]),
     )
 
 
-def _has_more_behind(stored: Sequence[Entry], row: SessionRow, last: str) -> bool:
+def _has_more_behind(stored: Sequence[Entry], head: str | None, last: str) -> bool:
     """Returns whether the main path of a stored session has entries of a file behind this one.
 
     It also has if the file that this entry came from was cut off in an answer, of which the path holds more.
     """
     by_id = {entry.id: entry for entry in stored}
-    entry = by_id.get(row.heads.get(MAIN, ""))
+    entry = by_id.get(head or "")
     behind: Entry | None = None
     while entry is not None and entry.id not in (last, by_id[last].parent):
         behind = entry if _is_imported(entry) else behind
@@ -239,22 +309,33 @@ def _is_later_form(later: Entry, earlier: Entry) -> bool:
     return fingerprint_message(earlier.message) == fingerprint_message(begun)
 
 
-def import_sessions(sessions: Sequence[ParsedSession], store: Store, namespace: str, counter: Counter) -> list[str]:
+def import_sessions(
+    sessions: Sequence[ParsedSession],
+    store: Store,
+    namespace: str,
+    counter: Counter,
+    *,
+    known: StoredSessions | None = None,
+) -> list[str]:
     """Imports the sessions, each atomically, and returns their ids in the given order.
 
-    Raises what the store raises. Sessions imported before the error stay.
+    `known` spares listing the store for each of many files. Raises what the store raises. Sessions imported before the
+    error stay.
     """
+    known = known or StoredSessions(store, namespace)
     if store.redact_at_rest:  # they are compared with what the store holds
         sessions = [replace(each, entries=tuple(map(redact_entry, each.entries))) for each in sessions]
     ids: dict[str, str] = {}
-    for parsed, found in zip(sessions, match_sessions(sessions, store, namespace), strict=True):
+    for parsed, found in zip(sessions, known.match(sessions), strict=True):
         match = None if found is not None and found.is_older else found
         session = match.session if match is not None else IDS.generate()
         ids[parsed.info.id] = session
         has_new_entries = match is None or len(match.ids) < len(parsed.entries)
         if has_new_entries or (match is not None and not match.unmatched):
             parent = ids.get(parsed.info.parent, parsed.info.parent)
-            store.create(namespace, replace(parsed.info, id=session, parent=parent))
+            info = replace(parsed.info, id=session, parent=parent)
+            store.create(namespace, info)
+            known.add(info)
         if has_new_entries:
             _append_new_entries(parsed, match, store, namespace, session=session, counter=counter)
     return list(ids.values())

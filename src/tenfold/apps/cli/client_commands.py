@@ -42,7 +42,7 @@ from tenfold.core.meter.counters import choose_counter
 from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.errors import NotFoundError, UsageError
 from tenfold.formats.export_items import get_view_items
-from tenfold.formats.importer import import_sessions
+from tenfold.formats.importer import StoredSessions, import_sessions
 from tenfold.formats.session_files import read_data
 from tenfold.session import Session
 from tenfold.store.base import MEMORY_LOCATION, Store
@@ -162,15 +162,16 @@ def import_(
         explain_interrupt(lambda: f"{_count_sessions(count)} stored, each of them whole; {said}"),
         WorkProgress("files", len(sources), enabled=not (json and is_terminal())) as work,
     ):
+        known = StoredSessions(place, namespace)
         for source, recorded in reader.read(sources, work.tell):
             model = next((each.info.model for each in recorded if each.info.model), None)
-            ids = import_sessions(recorded, place, namespace, choose_counter(model).counter)
-            rows = {row.info.id: row for row in place.list_sessions(namespace)}
+            ids = import_sessions(recorded, place, namespace, choose_counter(model).counter, known=known)
+            rows = {row.info.id: row for row in place.list_sessions(namespace)} if json else {}
             named, count = str(source.path), count + len(ids)
             for id_, each in zip(ids, recorded, strict=True):
-                row = rows[id_]
                 with work.hide():
                     if json:
+                        row = rows[id_]
                         record = {"file": named, "session": id_, "format": row.info.format, "entries": row.entry_count}
                         print_json(record)
                     else:

@@ -56,7 +56,7 @@ from tenfold.core.wire import WIRES
 from tenfold.errors import UsageError
 from tenfold.formats import ParsedSession, render_sessions
 from tenfold.formats.export_items import get_view_items
-from tenfold.formats.importer import import_sessions, match_sessions
+from tenfold.formats.importer import StoredSessions, import_sessions
 from tenfold.formats.output_file import check_output
 from tenfold.formats.session_files import get_format
 from tenfold.session import Session
@@ -396,7 +396,7 @@ def _compact_recorded(
 def _copy_to_memory(store: Store, recorded: Sequence[ParsedSession], namespace: str) -> Store:
     """Copies what the store knows of these sessions into memory, so that a preview changes nothing."""
     memory_store = SqliteStore(":memory:")
-    known = {match.session for match in match_sessions(recorded, store, namespace) if match is not None}
+    known = {match.session for match in StoredSessions(store, namespace).match(recorded) if match is not None}
     for row in store.list_sessions(namespace):
         entries = store.read_entries(namespace, row.info.id) if row.info.id in known else []
         if entries:
