@@ -67,7 +67,7 @@ class StoredSessions:
     def __init__(self, store: Store, namespace: str) -> None:
         self.store, self.namespace = store, namespace
         self._by_source: dict[tuple[str, str], dict[str, SessionInfo]] = {}
-        self._openings: dict[str, _Opening] = {}
+        self._beginnings: dict[str, _Beginning] = {}
         for row in reversed(store.list_sessions(namespace)):
             self.add(row.info)
 
@@ -76,7 +76,7 @@ class StoredSessions:
         infos = self._by_source.setdefault((info.format, info.source_id), {})
         infos.pop(info.id, None)
         infos[info.id] = info  # the newest is the last
-        self._openings.pop(info.id, None)
+        self._beginnings.pop(info.id, None)
 
     def match(self, sessions: Sequence[ParsedSession]) -> list[SessionMatch | None]:
         """Finds the stored session for each session of a file, None for a new one. No two get the same."""
@@ -94,32 +94,32 @@ class StoredSessions:
         """Lists those of the same id, the newest first. Without an id, those whose beginning may be the same."""
         infos = list(self._by_source.get((parsed.info.format, parsed.info.source_id), {}).values())[::-1]
         at = _find_first_words(parsed)
-        if parsed.info.source_id or at is None or at >= _OPENING_LENGTH:
+        if parsed.info.source_id or at is None or at >= _BEGINNING_LENGTH:
             return infos
         keys = _build_keys(parsed.entries[at])
-        return [info for info in infos if self._read_opening(info).may_hold(at, keys)]
+        return [info for info in infos if self._read_beginning(info).can_hold(at, keys)]
 
-    def _read_opening(self, info: SessionInfo) -> _Opening:
-        found = self._openings.get(info.id)
+    def _read_beginning(self, info: SessionInfo) -> _Beginning:
+        found = self._beginnings.get(info.id)
         if found is None:
             leaf = self.store.read_heads(self.namespace, info.id).get(MAIN)
-            last = -1 if leaf is None else min(self.store.locate(self.namespace, leaf).position, _OPENING_LENGTH - 1)
+            last = -1 if leaf is None else min(self.store.locate(self.namespace, leaf).position, _BEGINNING_LENGTH - 1)
             entries = [] if leaf is None else self.store.read_range(self.namespace, info.id, leaf, 0, last)
-            found = _Opening(tuple(_build_keys(each) for each in entries if _is_imported(each)))
-            self._openings[info.id] = found
+            found = _Beginning(tuple(_build_keys(each) for each in entries if _is_imported(each)))
+            self._beginnings[info.id] = found
         return found
 
 
-_OPENING_LENGTH = 16
+_BEGINNING_LENGTH = 16
 """Entries of the beginning of a session without an id by which it is told from others before more of it is read."""
 
 
-class _Opening(Struct, frozen=True):
+class _Beginning(Struct, frozen=True):
     """The beginning of a stored session: for each entry that came from a file, what tells it from others, if known."""
 
     keys: tuple[frozenset[bytes] | None, ...]
 
-    def may_hold(self, at: int, keys: frozenset[bytes] | None) -> bool:
+    def can_hold(self, at: int, keys: frozenset[bytes] | None) -> bool:
         """Whether the entry at this index may be the one that has one of these keys."""
         own = self.keys[at] if at < len(self.keys) else None
         return own is None or keys is None or not own.isdisjoint(keys)
