@@ -243,6 +243,22 @@ def test_a_list_of_many_pieces_loads_what_is_looked_at(browser: Browser, store: 
     assert_untroubled(browser)
 
 
+def test_what_the_model_sees_is_loaded_down_to_its_last_message(browser: Browser, store: Store) -> None:
+    session = make_session(store, steps=400)
+    session.append(make_user_message("The very last words."))
+    last = len(session.view.get_messages()) - 1
+    browser.go("/session/seen?id=work")
+    assert not browser.find_all(f"#v{last}")
+
+    def scroll() -> bool:
+        browser.driver.execute_script("document.querySelectorAll('.seen').forEach(e => e.scrollTop = e.scrollHeight)")
+        return bool(browser.find_all(f"#v{last}"))
+
+    browser.wait(scroll)
+    assert [each.get_attribute("id") for each in browser.find_all(".said")] == [f"v{n}" for n in range(last + 1)]
+    assert_untroubled(browser)
+
+
 def make_message(number: int) -> Message:
     """A message of the user or of the model, by turns."""
     return make_user_message(f"question {number}") if number % 2 == 0 else make_reply(f"answer {number}")

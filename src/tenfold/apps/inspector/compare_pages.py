@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from tenfold.apps.inspector.rendering import build_address, respond
 from tenfold.apps.inspector.routes import respond_about
-from tenfold.apps.inspector.session_pages import ShownPart, name_writer, show_parts
+from tenfold.apps.inspector.session_pages import SeenMessage, read_seen
 from tenfold.apps.inspector.timeline import MeasuredSession, Timeline, build_timeline, measure_session
 from tenfold.apps.inspector.visits import OpenSession, Page, Visit
 from tenfold.compaction.facts.section import is_must_keep
@@ -37,14 +37,6 @@ from tenfold.store.sqlite.store import SqliteStore
 DEFAULT_TARGET = "10%"
 NOW = "as it is now"
 """The name of the view that is in force, to compare with."""
-
-
-class SeenMessage(Struct, frozen=True):
-    """A message of a view: who wrote it, whether it stands as it was, and its parts."""
-
-    who: str
-    is_original: bool
-    parts: tuple[ShownPart, ...]
 
 
 class ComparedView(Struct, frozen=True):
@@ -121,12 +113,9 @@ def _leave_out_compaction(entry: Entry) -> Entry:
 
 
 def _describe(measured: MeasuredSession, policy: str, outcome: Outcome | None) -> ComparedView:
-    session, view = measured.session, measured.view
+    session = measured.session
     tokens = session.take_reading().tokens
-    messages = tuple(
-        SeenMessage(name_writer(each.message), each.is_original, show_parts(each.message))
-        for each in view.get_visible_messages()
-    )
+    messages = read_seen(measured, 0, len(measured.seen) - 1) if measured.seen else ()
     text = collapse_spaces("\n".join(f"{part.title} {part.text}" for each in messages for part in each.parts))
     must = [fact for fact in session.conversation.collect_facts() if is_must_keep(fact) and fact.live]
     missing = tuple(fact for fact in must if not is_fact_in(fact, text))

@@ -104,7 +104,19 @@ def show_seen(visit: Visit) -> Response:
     """What the model sees beside what there is."""
     opened = visit.open()
     with opened.lock:
-        return respond_about(visit, opened, "seen.html", "seen", compared=pages.compare_view(opened.measure()))
+        compared = pages.compare_view(opened.measure(), visit.get_number("message", -1))
+        return respond_about(visit, opened, "seen.html", "seen", compared=compared)
+
+
+def show_seen_messages(visit: Visit) -> Response:
+    """A piece of what the model sees, or one message of it, whole."""
+    opened = visit.open()
+    with opened.lock:
+        limit = None if visit.get("whole") == "yes" else pages.MOST_CHARACTERS
+        first = visit.get_number("from")
+        last = min(visit.get_number("to", first), first + pages.PIECE_MESSAGES - 1)
+        messages = pages.read_seen(opened.measure(), first, last, limit)
+        return respond("seen_messages.html", messages=messages, opened=opened)
 
 
 def show_blocks(visit: Visit) -> Response:
@@ -197,6 +209,7 @@ PAGES: tuple[tuple[str, str, Page], ...] = (
     ("/session/rows", "GET", show_rows),
     ("/session/message", "GET", show_message),
     ("/session/seen", "GET", show_seen),
+    ("/session/seen/messages", "GET", show_seen_messages),
     ("/session/blocks", "GET", show_blocks),
     ("/session/branches", "GET", show_branches),
     ("/session/blocks/inner", "GET", show_inner_blocks),

@@ -98,7 +98,7 @@ def _render_file(measured: MeasuredSession, info: SessionInfo, bill: dict[str, A
         return Markup(render(template, **common, **values))  # noqa: S704 - rendered by a template, which escapes
 
     nodes = [_shorten(node, limit) for node in pages.list_block_nodes(session)]
-    compared = [_shorten_comparison(each, limit) for each in pages.compare_view(measured)]
+    compared = [_shorten_comparison(each, limit) for each in pages.compare_view(measured, is_whole=True)]
     tabs = (
         ("seen", "What the model sees", render_tab("seen.html", compared=compared)),
         ("compactions", "Compactions", render_tab("blocks.html", nodes=nodes)),
@@ -160,7 +160,12 @@ def _shorten_comparison(compared: pages.Comparison, limit: int) -> pages.Compari
     more = len(compared.lines) - len(lines)
     if more > 0:
         lines.append(pages.DiffLine(" ", f"… {more:,} more lines …"))
-    return replace(compared, lines=tuple(lines), shown=_cut_parts(compared.shown, limit))
+    pieces = tuple(
+        replace(piece, messages=tuple(replace(each, parts=_cut_parts(each.parts, limit)) for each in piece.messages))
+        for piece in compared.pieces
+        if compared.kind != "unchanged"  # it stands among the messages of the file
+    )
+    return replace(compared, lines=tuple(lines), pieces=pieces)
 
 
 def _cut_line(text: str) -> str:

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from sys import maxsize
 from typing import Literal
 
 from msgspec import Struct
 
 from tenfold.apps.inspector.timeline import MeasuredSession, Seen
-from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, KeptOriginal, RangeRef, Run, Substitute
+from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, RangeRef, Run, Substitute
 from tenfold.core.record.entry import Attempt, CustomEntry, Entry, Retraction, get_kind, get_message
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.core.view.fold import View
+from tenfold.core.view.units import VisibleMessage
 from tenfold.errors import NotFoundError
 from tenfold.formats.summaries import CLIENT_COMPACTIONS
 from tenfold.recall.expand import excerpt_message
@@ -29,6 +32,10 @@ EXCERPT = 300
 """Characters of a message in a list."""
 MOST_CHARACTERS = 50_000
 """Characters of a message that are sent at once. The rest follows on request."""
+PIECE_TOKENS, PIECE_MESSAGES = 8_000, 50
+"""A piece of what the model sees has so many messages and, unless one alone is longer, about so many tokens."""
+PAGE_TOKENS = 40_000
+"""Tokens of what the model sees that are sent with its page. The rest is loaded when it is scrolled into view."""
 MOST_LINES = 4_000
 """Lines of two texts that are compared line by line, at most: above that both are shown as they are."""
 _UNSEEN = re.compile(
@@ -77,10 +84,32 @@ class DiffLine(Struct, frozen=True):
     text: str
 
 
-class Comparison(Struct, frozen=True):
-    """A range of positions: what there is, and what the model sees of it.
+class SeenMessage(Struct, frozen=True):
+    """A message of a view, the `number`th from 0: who wrote it, and its parts.
 
-    `kind` says whether it is unchanged, shortened (`lines` compares the texts), replaced by `shown`, or hidden.
+    `position` is that of the message it is or stands for, -1 for a summary. `note` says what it is: "" for the log's
+    own message, "stays" for one within a range that was compacted, "pinned", "shortened", or "summary".
+    """
+
+    number: int
+    position: int
+    who: str
+    note: Literal["", "stays", "pinned", "shortened", "summary"]
+    parts: tuple[ShownPart, ...]
+
+
+class SeenPiece(Struct, frozen=True):
+    """Messages of a view, from one number to another. `messages` is empty where the browser asks for them later."""
+
+    first: int
+    last: int
+    messages: tuple[SeenMessage, ...] = ()
+
+
+class Comparison(Struct, frozen=True):
+    """A range of positions: what there is, and what the model sees of it, message by message in `pieces`.
+
+    `kind` says whether it is unchanged, shortened (`lines` compares the texts), replaced by a summary, or hidden.
     """
 
     first: int
@@ -91,7 +120,7 @@ class Comparison(Struct, frozen=True):
     tokens_after: int
     block: str = ""
     reason: str = ""
-    shown: tuple[ShownPart, ...] = ()
+    pieces: tuple[SeenPiece, ...] = ()
     lines: tuple[DiffLine, ...] = ()
 
 
@@ -186,11 +215,11 @@ def read_message(measured: MeasuredSession, position: int, limit: int | None = M
 
 
 def _find_cover(measured: MeasuredSession, position: int) -> Comparison | None:
-    refs = (ref for ref in measured.view.range_refs if ref.first <= position <= ref.last)
-    ref = next(refs, None)
+    refs = (pair for pair in enumerate(measured.view.range_refs) if pair[1].first <= position <= pair[1].last)
+    at, ref = next(refs, (0, None))
     if not isinstance(ref, BlockPart):
         return None
-    return _compare_part(measured, ref, sum(measured.sizes[ref.first : ref.last + 1]))
+    return _compare_part(measured, ref, list(_cut_pieces(measured, measured.places[at], _Room(PIECE_TOKENS))))
 
 
 def _show_entry(entry: Entry, limit: int | None) -> tuple[ShownPart, ...]:
@@ -233,44 +262,93 @@ def _cut(kind: str, title: str, text: str, limit: int | None) -> ShownPart:
     return ShownPart(kind, title, escape_unseen(kept), len(text) - len(kept))
 
 
-def compare_view(measured: MeasuredSession) -> list[Comparison]:
-    """Compares what there is with what the model sees of it: one range after the other, in the order of the log."""
-    view, sizes = measured.view, measured.sizes
+class _Room:
+    """How many tokens of messages are still sent with a page. The piece that holds message `at` is sent anyhow."""
+
+    def __init__(self, tokens: int, at: int = -1) -> None:
+        self.tokens, self.at = tokens, at
+
+
+def compare_view(measured: MeasuredSession, at: int = -1, *, is_whole: bool = False) -> list[Comparison]:
+    """Compares what there is with what the model sees of it: one range after the other, in the order of the log.
+
+    The messages of the view are there up to `PAGE_TOKENS`, with the piece that holds message number `at`. With
+    `is_whole` all are.
+    """
+    view, sizes, room = measured.view, measured.sizes, _Room(maxsize if is_whole else PAGE_TOKENS, at)
     compared: list[Comparison] = []
-    for ref in view.range_refs:
+    for ref, numbers in zip(view.range_refs, measured.places, strict=True):
+        pieces = list(_cut_pieces(measured, numbers, room))
+        if isinstance(ref, BlockPart):
+            compared.append(_compare_part(measured, ref, pieces))
+            continue
         before = sum(sizes[ref.first : ref.last + 1])
-        if isinstance(ref, Run):
-            messages = sum(size > 0 for size in sizes[ref.first : ref.last + 1])
-            if messages:
-                compared.append(Comparison(ref.first, ref.last, "unchanged", messages, before, before))
-        else:
-            compared.append(_compare_part(measured, ref, before))
+        messages = sum(size > 0 for size in sizes[ref.first : ref.last + 1])
+        if messages or pieces:
+            compared.append(
+                Comparison(ref.first, ref.last, "unchanged", messages, before, before, pieces=tuple(pieces))
+            )
     return compared
 
 
-def _compare_part(of: MeasuredSession, ref: BlockPart, before: int) -> Comparison:
+def _cut_pieces(measured: MeasuredSession, numbers: range, room: _Room) -> Iterator[SeenPiece]:
+    """Cuts messages of the view into pieces of some tokens, and reads those for which there is room."""
+    shown_sizes = measured.session.conversation.get_message_sizes()
+    first, tokens = numbers.start, 0
+    for number in numbers:
+        tokens += shown_sizes[measured.seen[number].key]
+        if tokens < PIECE_TOKENS and number - first + 1 < PIECE_MESSAGES and number != numbers[-1]:
+            continue
+        is_sent = room.tokens > 0 or first <= room.at <= number
+        yield SeenPiece(first, number, read_seen(measured, first, number) if is_sent else ())
+        room.tokens -= tokens if is_sent else 0
+        first, tokens = number + 1, 0
+
+
+def read_seen(
+    measured: MeasuredSession, first: int, last: int, limit: int | None = MOST_CHARACTERS
+) -> tuple[SeenMessage, ...]:
+    """Reads messages of the view by their numbers. Parts longer than `limit` are cut, with None no part is."""
+    if not 0 <= first <= last < len(measured.seen):
+        raise NotFoundError(f"no messages {first} to {last}: the model sees {len(measured.seen):,}, numbered from 0")
+    return tuple(
+        _build_seen(measured, number, each, limit) for number, each in enumerate(measured.seen[first : last + 1], first)
+    )
+
+
+def _build_seen(measured: MeasuredSession, number: int, seen: VisibleMessage, limit: int | None) -> SeenMessage:
+    position = -1 if seen.original_position is None else seen.original_position
+    note: Literal["", "stays", "pinned", "shortened", "summary"] = ""
+    if position < 0:
+        note = "summary"
+    elif not seen.is_original:
+        note = "shortened"
+    elif position in measured.view.state.pins:
+        note = "pinned"
+    else:
+        at = bisect_right(measured.places, number, key=lambda numbers: numbers.stop)
+        note = "stays" if isinstance(measured.view.range_refs[at], BlockPart) else ""
+    return SeenMessage(number, position, name_writer(seen.message), note, show_parts(seen.message, limit))
+
+
+def _compare_part(of: MeasuredSession, ref: BlockPart, pieces: Sequence[SeenPiece]) -> Comparison:
     view, sizes, replacement = of.view, of.sizes, of.view.get_replacement(ref)
     block = view.path.get_block(ref.block)
     items = replacement.shown_items
-    kept = sum(sizes[item.position] for item in items if isinstance(item, KeptOriginal))
     substitutes = [item for item in items if isinstance(item, Substitute)]
     shown_sizes = of.session.conversation.get_message_sizes()
-    written = sum(
-        shown_sizes.get((ref.block, ref.index, number), 0)
-        for number, item in enumerate(items)
-        if isinstance(item, Substitute)
-    )
+    after = sum(shown_sizes[of.seen[number].key] for piece in pieces for number in range(piece.first, piece.last + 1))
+    before = sum(sizes[ref.first : ref.last + 1])
     messages = sum(size > 0 for size in sizes[ref.first : ref.last + 1])
     lines: tuple[DiffLine, ...] = ()
     if not substitutes:
-        kind: Literal["unchanged", "shortened", "replaced", "hidden"] = "unchanged" if kept else "hidden"
+        kind: Literal["unchanged", "shortened", "replaced", "hidden"] = "unchanged" if pieces else "hidden"
     elif all(item.original_position is not None for item in substitutes):
         kind, lines = "shortened", tuple(_compare_substitutes(view, substitutes))
     else:
         kind = "replaced"
-    shown = tuple(part for item in substitutes for part in show_parts(item.message)) if not lines else ()
     return Comparison(
-        ref.first, ref.last, kind, messages, before, kept + written, block.id, replacement.reason, shown, lines
+        ref.first, ref.last, kind, messages, before, after, block.id, replacement.reason, tuple(pieces), lines
     )
 
 

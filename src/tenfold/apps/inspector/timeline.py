@@ -18,6 +18,7 @@ from tenfold.core.record.entry import get_message
 from tenfold.core.record.message import Message
 from tenfold.core.record.token_reading import Counted
 from tenfold.core.view.fold import View
+from tenfold.core.view.units import VisibleMessage
 from tenfold.session import Session
 
 MOST_SEGMENTS = 800
@@ -97,7 +98,8 @@ class _DrawnPiece(Struct):
 class MeasuredSession(Struct, frozen=True):
     """A session together with what is known of each entry of its path: its size, and whether the model sees it.
 
-    `substitutes` are what the model sees in place of messages, by their positions.
+    `substitutes` are what the model sees in place of messages, by their positions. `seen` are the messages of the view,
+    and `places` says for each of its ranges which of them it shows, by their numbers from 0.
     """
 
     session: Session
@@ -105,16 +107,34 @@ class MeasuredSession(Struct, frozen=True):
     sizes: list[Counted]
     states: list[Seen]
     substitutes: dict[int, list[Message]]
+    seen: list[VisibleMessage]
+    places: list[range]
 
 
 def measure_session(session: Session) -> MeasuredSession:
     """Measures a session: O(path), so callers keep the result for as long as `session.view` is the same."""
     view = session.view
     substitutes: dict[int, list[Message]] = {}
-    for each in view.get_visible_messages():
+    seen = list(view.get_visible_messages())
+    for each in seen:
         if each.original_position is not None and not each.is_original:
             substitutes.setdefault(each.original_position, []).append(each.message)
-    return MeasuredSession(session, view, session.conversation.count_entries(), find_states(view), substitutes)
+    sizes, states = session.conversation.count_entries(), find_states(view)
+    return MeasuredSession(session, view, sizes, states, substitutes, seen, locate_seen(view))
+
+
+def locate_seen(view: View) -> list[range]:
+    """Returns for each range of a view which of its messages it shows, by their numbers from 0."""
+    counts = [0] * len(view.range_refs)
+    at = 0
+    for unit in view.units:
+        while view.range_refs[at].last < unit.first:
+            at += 1
+        counts[at] += len(unit.visible_messages)
+    if counts:  # the open step is the end of the path
+        counts[-1] += sum(1 for _ in view.get_visible_messages()) - sum(counts)
+    ends = list(accumulate(counts))
+    return [range(end - count, end) for end, count in zip(ends, counts, strict=True)]
 
 
 def build_timeline(measured: MeasuredSession) -> Timeline:
