@@ -251,8 +251,10 @@ def test_what_the_model_sees_is_loaded_down_to_its_last_message(browser: Browser
     assert not browser.find_all(f"#v{last}")
 
     def scroll() -> bool:
-        browser.driver.execute_script("document.querySelectorAll('.seen').forEach(e => e.scrollTop = e.scrollHeight)")
-        return bool(browser.find_all(f"#v{last}"))
+        left = browser.find_all(".seen > [hx-get]")
+        if left:
+            browser.driver.execute_script("arguments[0].scrollIntoView()", left[0])
+        return not left
 
     browser.wait(scroll)
     assert [each.get_attribute("id") for each in browser.find_all(".said")] == [f"v{n}" for n in range(last + 1)]
