@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -206,6 +207,48 @@ def test_undo_of_an_older_compaction_takes_those_along_that_build_on_it(tenfold:
     assert "nothing to undo" in ran.err
 
 
+def test_undo_of_a_fresh_compaction_brings_back_what_it_had_set_aside(tenfold: Cli, pi: Path) -> None:
+    """It said that the model saw what it saw before, and the model saw all originals."""
+    session = tenfold.run_json("compact", pi, "--to", "30%")["session"]
+    tenfold.run_ok("compact", pi, "--to", "15%")
+    before, seen = tenfold.run_json("show", session), tenfold.run_ok("export", session, "--view").out
+    facts = tenfold.run_json("diff", session)["facts"]
+    tenfold.run_ok("compact", pi, "--to", "8%", "--fresh")
+    told = tenfold.run_ok("undo", session).out
+    now = tenfold.run_json("show", session)
+    assert now["tokens_in_view"] == before["tokens_in_view"]
+    assert f"; the model sees {len(now['timeline'])} messages, {now['tokens_in_view']:,} tokens again\n" in told
+    assert told.count("in force again: block ") == 2
+    assert strip_ids(tenfold.run_ok("export", session, "--view").out) == strip_ids(seen)
+    assert tenfold.run_json("diff", session)["facts"] == facts
+    assert tenfold.run_json("undo", session)["restored"] == [], "what is undone by hand is not brought back"
+    tenfold.run_ok("verify")
+
+
+def test_a_fresh_compaction_that_does_not_come_about_leaves_the_earlier_one_in_force(tenfold: Cli, pi: Path) -> None:
+    session = tenfold.run_json("compact", pi, "--to", "10%")["session"]
+    before = tenfold.run_json("show", session)
+    out = tenfold.run_json("compact", pi, "--window", "9000000", "--fresh")
+    assert out["status"] == "nothing"
+    assert "the earlier compaction is in force again" in out["notes"]
+    assert tenfold.run_json("show", session)["tokens_in_view"] == before["tokens_in_view"]
+
+
+def test_a_rule_is_still_new_to_a_compaction_that_is_brought_back(tenfold: Cli, pi: Path) -> None:
+    session = tenfold.run_json("compact", pi, "--to", "30%")["session"]
+    tenfold.run_ok("rules", session, "--add", "Always write tests first, dear Tom.")
+    tenfold.run_ok("compact", pi, "--to", "10%")
+    tenfold.run_ok("undo", session)
+    assert "dear Tom" not in tenfold.run_ok("export", session, "--view").out
+    tenfold.run_ok("compact", pi, "--to", "30%")
+    assert "dear Tom" in tenfold.run_ok("export", session, "--view").out
+
+
+def strip_ids(text: str) -> str:
+    """Removes what tells a copy of a Block from the Block."""
+    return re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{22}", "ID", text)
+
+
 def test_sizes_are_shown_as_the_provider_counts_them(tenfold: Cli, tmp_path: Path) -> None:
     """Old Blocks were shown by the counter, beside a line with what the provider counts."""
     said = {"role": "user", "content": [{"type": "text", "text": "Go on. " + "All of it went well. " * 400}]}
@@ -224,7 +267,7 @@ def test_sizes_are_shown_as_the_provider_counts_them(tenfold: Cli, tmp_path: Pat
     assert tenfold.run_json("show", "last")["tokens_in_view"] < outcome["tokens_after"], "two units"
     assert sizes in tenfold.run_ok("show", "last").out
     assert sizes in tenfold.run_ok("diff", "last").out
-    assert sizes in tenfold.run_ok("undo", "last").out
+    assert f"{outcome['tokens_after']:,} -> {outcome['tokens_before']:,} tokens" in tenfold.run_ok("undo", "last").out
 
 
 def test_a_pinned_message_stays_through_every_compaction(tenfold: Cli, pi: Path) -> None:

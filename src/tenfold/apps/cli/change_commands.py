@@ -59,6 +59,8 @@ def undo(
 ) -> None:
     """Undoes a compaction: the model sees again what it saw before. Nothing is lost either way.
 
+    One that began anew with the originals had set earlier ones aside: they are in force again.
+
     A session in which the gateway saw the client go back and go on differently has branches, such as main and
     fork-3f9a61c2.
     """
@@ -70,20 +72,23 @@ def undo(
         branch = branch or heads[0]
         opened_session = open_session(place, row, namespace=namespace, config=load_settings(), head=branch)
         before, blocks = opened_session.take_reading(), {each.id: each for each in get_live_blocks(opened_session)}
-        undone = opened_session.conversation.plan_undo(block).undone
+        plan = opened_session.conversation.plan_undo(block)
+        undone, restored = plan.undone, plan.restored
         opened_session.undo(undone[0])
         note_access(place, namespace, "undo", row.info.id)
-        after = opened_session.take_reading()
+        after, count = opened_session.take_reading(), sum(1 for _ in opened_session.view.get_visible_messages())
     if json:
-        sizes = {"tokens_before": before.estimate, "tokens_after": after.estimate}
-        record = {"session": row.info.id, "branch": branch, "undone": undone[0], "undone_with_it": undone[1:], **sizes}
-        print_json(record)
+        named = {"undone": undone[0], "undone_with_it": undone[1:], "restored": restored}
+        sizes = {"tokens_before": before.estimate, "tokens_after": after.estimate, "messages_after": count}
+        print_json({"session": row.info.id, "branch": branch, **named, **sizes})
     else:
         where = f" on the branch {branch} (the session has {', '.join(heads)})" if len(heads) > 1 else ""
-        told = [f"block {format_id(id_)}, {render_block_sizes(blocks[id_])}" for id_ in undone]
-        show(f"undone: {told[0]}{where}; the model sees again what it saw before")
+        told = [f"block {format_id(id_)}, {render_block_sizes(blocks[id_], is_undone=True)}" for id_ in undone]
+        show(f"undone: {told[0]}{where}; the model sees {count:,} messages, {after.estimate:,} tokens again")
         for each in told[1:]:
             show(f"undone with it: {each}, which builds on it")
+        for id_ in restored:
+            show(f"in force again: block {format_id(id_)}, which had been set aside")
 
 
 def pin(

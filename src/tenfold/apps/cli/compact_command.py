@@ -108,6 +108,7 @@ YesOption = Annotated[
     bool, typer.Option("--yes", help="Accept a target of 100 tokens or less, or one below what must stay.")
 ]
 _EARLIER = "an earlier compaction is in force, and its view is what is compacted; --fresh begins with the originals"
+_BACK = "the earlier compaction is in force again"
 MOST_LIKELY_SHARE = 100
 """A bare number up to this is taken for a share without its sign: `--to 10` for `--to 10%`."""
 
@@ -159,8 +160,8 @@ class CompactRun:
         has_rules = arguments.to is not None and has_newer_rules(session.view)
         if has_rules and not arguments.preview:
             print_note("rules were changed since the newest compaction: the originals are compacted anew, with them")
-        while (arguments.is_fresh or has_rules) and not arguments.preview and session.view.state.live_blocks:
-            session.undo()
+        if (arguments.is_fresh or has_rules) and not arguments.preview:
+            session.set_compactions_aside()
 
     def build_refused_outcome(self, session: Session, refusal: UsageError) -> Outcome:
         """Builds the Outcome of a session that stays as it is, as one of several that are compacted in one run."""
@@ -172,14 +173,19 @@ class CompactRun:
     def compact_session(self, session: Session) -> Outcome:
         """Compacts a session. The Outcome also lists what providers would refuse in its view."""
         self.watch(session)
-        outcome = session.compact(self.arguments.build_call(session))
+        outcome: Outcome | None = None
+        try:
+            outcome = session.compact(self.arguments.build_call(session))
+        finally:
+            is_compacted = outcome is not None and outcome.status == "compacted"
+            is_restored = not is_compacted and session.restore_compactions()
         if outcome.status == "failed":
             self.exit_code = max(self.exit_code, ExitCode.FAILED)
         violations = tuple(
             f"{wire}: {sentence}" for wire in WIRES for sentence in session.conversation.find_violations(wire)
         )
         is_kept = outcome.status == "nothing" and session.view.state.live_blocks
-        notes = (*outcome.notes, _EARLIER) if is_kept else outcome.notes
+        notes = (*outcome.notes, _BACK if is_restored else _EARLIER) if is_kept else outcome.notes
         return msgspec.structs.replace(outcome, violations=violations, notes=notes)
 
 

@@ -210,9 +210,12 @@ def _describe_client_compactions(view: View) -> str:
     )
 
 
-def render_block_sizes(block: Block) -> str:
-    """Renders the size of the view before and after a Block, as `tenfold compact` printed them, and who counted."""
-    before, after = block.sizes
+def render_block_sizes(block: Block, *, is_undone: bool = False) -> str:
+    """Renders the size of the view before and after a Block, as `tenfold compact` printed them, and who counted.
+
+    For one that is undone it is the other way round.
+    """
+    before, after = reversed(block.sizes) if is_undone else block.sizes
     return f"{before:,} -> {after:,} tokens{' as the provider counts' if block.provider_tokens else ''}"
 
 
