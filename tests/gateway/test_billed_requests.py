@@ -9,9 +9,12 @@ import pytest
 
 from tenfold.apps.cli.gateway_commands import describe_totals
 from tenfold.apps.gateway.client_marks import find_client
-from tenfold.session.bill import build_bill
+from tenfold.session.bill import build_bill, read_rows
+from tenfold.store.base import DEFAULT_NAMESPACE
 from tenfold.store.sqlite.store import SqliteStore
+from tests.gateway.conversations import Talk
 from tests.gateway.recall_setting import TALKS, Provider, serve_recall
+from tests.gateway.serving import build_script, run_loopback
 from tests.models.loopback import Served
 
 SEARCH = ("r1", "recall_search", {"words": "quokka"})
@@ -49,3 +52,21 @@ def test_a_lookup_inside_the_gateway_is_on_the_bill(wire: str, tmp_path: Path, *
 )
 def test_a_client_is_called_as_it_calls_itself(agent: str, name: str) -> None:
     assert find_client({"user-agent": agent}) == name
+
+
+def test_no_request_that_was_sent_whole_is_on_the_bill_as_a_shortened_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It compacts far below half of the window: a request went on whole meanwhile, and was billed as if it had not."""
+    monkeypatch.setenv("TENFOLD_COMPACT_AT", "3000")
+    monkeypatch.setenv("TENFOLD_DOWN_TO", "1200")
+    with closing(SqliteStore(":memory:")) as store:
+        with run_loopback(build_script(), store=store, window=64_000, summary_model="none") as (upstream, gateway):
+            talk, whole = Talk("chat"), dict[int, int]()
+            for _ in range(30):
+                talk.add_user()
+                talk.add_step(120)
+                assert talk.send(gateway.url).status_code == 200
+                whole[upstream.requests[-1].size // 4] = len(talk.build_body()) // 4
+        (session,) = store.list_sessions(DEFAULT_NAMESPACE)
+        rows = [row for row in read_rows(store, DEFAULT_NAMESPACE, session) if row.kind == "answer"]
+    assert session.block_count > 1
+    assert [row for row in rows if row.unhidden.input > whole[row.sent.input] * 1.1] == []

@@ -28,6 +28,7 @@ from tenfold.core.record.token_reading import Counted
 from tenfold.errors import NotFoundError, UnusableModel, UsageError
 from tenfold.models.model import Model
 from tenfold.session import Session, SessionAddress
+from tenfold.session.bill import build_bill
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo, Store
 from tenfold.store.ids import get_current_time
 from tenfold.store.location import find_jobs_file
@@ -156,6 +157,7 @@ def test_whoever_goes_on_asks_no_model_again_and_leaves_no_lease(kind: str, tmp_
         add_session(store, "one")
         job, stored = CompactJob("one", to=TARGET), list[Any]()
         run_compaction(replace(job, appends=False), "job", Recorded(stored), store, config, lambda _: model)
+        del stored[2:]  # the worker died before its next step
         now = get_current_time()
         assert store.take_lease(DEFAULT_NAMESPACE, "one", "main", "job", now=now, until=now + 10**9)
         result = run_compaction(job, "job", Recorded(stored), store, config, lambda _: model)
@@ -165,6 +167,17 @@ def test_whoever_goes_on_asks_no_model_again_and_leaves_no_lease(kind: str, tmp_
         length = Session(SessionAddress(store, "one"), "tenfold").view.length
         run_compaction(job, "job", Recorded(stored[:-1]), store, config, lambda _: model)
         assert Session(SessionAddress(store, "one"), "tenfold").view.length == length, "nothing is appended twice"
+
+
+def test_what_a_summary_took_that_nobody_uses_is_on_the_bill_once(kind: str, tmp_path: Path) -> None:
+    config, model = load_settings(environ={"TENFOLD_MODEL": MODEL}), Writer()
+    with create_place(kind, tmp_path) as location, open_place(location) as store:
+        add_session(store, "one")
+        job, stored = CompactJob("one", to=TARGET, appends=False), list[Any]()
+        run_compaction(job, "job", Recorded(stored), store, config, lambda _: model)
+        del stored[2:]  # the worker died when it had noted the cost and not said so
+        run_compaction(job, "job", Recorded(stored), store, config, lambda _: model)
+        assert build_bill(store).total.summaries == 1
 
 
 def test_a_job_that_fails_is_seen_and_done_again(kind: str, tmp_path: Path) -> None:

@@ -287,3 +287,14 @@ def test_the_bill_of_a_store() -> None:
     last = store.read_entries("default", "s")[-1]
     assert last.time is not None
     assert build_bill(store, since=last.time + 1).lines == ()
+
+
+def test_a_summary_is_on_the_line_of_the_model_that_it_was_written_for() -> None:
+    """By model, the line of the agent showed the saving without its price, and the summary's own one a loss."""
+    log = Log()
+    log.answer(report(100_000, 10, model="large"), time=1)
+    log.hide(80_000, spent=ModelCost(1, 50_000, 100, "openai:small"), time=2)
+    log.answer(report(20_000, 10, model="large"), time=3)
+    (line,) = compute_bill(log.read(), by="model", find_prices=find_test_prices).lines
+    assert (line.name, line.answers, line.summaries) == ("large", 2, 1)
+    assert line.summary_paid == PRICES.compute_dollars(TokenUse(50_000, output=100))

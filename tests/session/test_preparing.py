@@ -18,8 +18,9 @@ from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.core.record.block import ModelCost
 from tenfold.events import Event
 from tenfold.session import AsyncSession, Session
+from tenfold.session.bill import build_bill
 from tenfold.session.drive import Answerer
-from tests.engine.making import build_policy, get_attempts, get_blocks, open_session
+from tests.engine.making import build_policy, get_attempts, get_blocks, open_session, reopen_session
 from tests.session.test_hosting import MORE, STEP, TEXT
 
 Item = dict[str, Any]
@@ -321,3 +322,58 @@ def test_a_model_that_fails_is_not_asked_ahead_of_time_on_every_request() -> Non
             session.compactor.preparation.watch().result(WAIT)
         session.compact(session.compactor.build_call(window=window))
     assert 1 <= len(model.asked) <= 2
+
+
+# -- what it says and costs --------------------------------------------------------------------------------------------
+
+
+def test_the_sizes_of_what_was_prepared_are_those_of_the_view_that_it_shortens() -> None:
+    """They were of two moments: before when it was planned, after when it was used. So the bill saw half of it."""
+    session, window, over = prepare(Waiting())
+    assert session.compactor.preparation is not None
+    session.compactor.preparation.watch().result(WAIT)
+    plain = open_session([], build_policy())
+    plain.before_model(over, window=10_000_000)
+    whole = plain.take_reading(window=window)
+    sent = session.before_model(over, window=window)
+    (block,) = get_blocks(session)
+    assert block.provider_tokens is not None
+    before, after = block.provider_tokens
+    assert before == pytest.approx(whole.tokens, rel=0.01)
+    assert after == pytest.approx(session.take_reading(window=window).tokens, rel=0.01)
+    assert session.outcome is not None
+    assert (session.outcome.tokens_before, session.outcome.tokens_after) == (before, after)
+    shown = (session.outcome.messages_before, session.outcome.messages_after)
+    assert shown == (len(over["messages"]), len(sent["messages"]))
+
+
+def count_summaries(session: Session) -> tuple[int, int]:
+    """How many summaries are on the bill of a session, and the tokens that their models read."""
+    (line,) = build_bill(session.address.store).lines
+    return line.summaries, line.summarized.input
+
+
+def test_a_summary_that_is_never_used_is_on_the_bill_and_one_that_is_used_is_there_once() -> None:
+    session, window, over = prepare(Waiting())
+    assert session.compactor.preparation is not None
+    session.compactor.preparation.watch().result(WAIT)
+    assert get_blocks(session) == []
+    assert count_summaries(session) == (1, 100)
+    assert session.view.get_messages() == reopen_session(session).view.get_messages()
+    session.before_model(over, window=window)
+    assert len(get_blocks(session)) == 1
+    assert count_summaries(session) == (1, 100)
+
+
+def test_one_that_failed_ahead_of_its_use_is_on_the_bill_once() -> None:
+    model = Waiting(error="down")
+    session, window, _ = prepare(model, build_writing_policy(on_failure="abort"))
+    assert session.compactor.preparation is not None
+    session.compactor.preparation.watch().result(WAIT)
+    assert get_attempts(session) == []
+    assert count_summaries(session) == (1, 0)
+    session.before_model(build_request(45), window=window)
+    assert [a.status for a in get_attempts(session)] == ["failed"]
+    if session.compactor.preparation is not None:  # it is asked once more
+        session.compactor.preparation.watch().result(WAIT)
+    assert count_summaries(session) == (len(model.asked), 0)

@@ -35,14 +35,14 @@ from tenfold.core.record.entry import Attempt, Entry, get_message
 from tenfold.core.record.token_reading import NO_TOKENS, Counted, ProviderTokens, Reading
 from tenfold.core.view.fold import View
 from tenfold.core.view.path import Path
-from tenfold.errors import LostRace, UsageError
+from tenfold.errors import LostRace, TenfoldError, UsageError
 from tenfold.events import CompactionSkip, CompactionStart, CompactionWarning, build_event, build_summary_failure
 from tenfold.models.choose import AUTO, resolve_models
 from tenfold.models.prices import find_rates
 from tenfold.session.concurrency import CompactionLock
 from tenfold.session.conversation import Conversation
 from tenfold.session.drive import COMMIT, Answerer, Finished, Steps, advance, run_engine
-from tenfold.session.preparation import Preparation, ThreadPreparation
+from tenfold.session.preparation import Preparation, PreparedResult, ThreadPreparation
 from tenfold.store.ids import IDS, get_current_time
 from tenfold.telemetry import trace_compaction
 
@@ -543,9 +543,18 @@ class CompactionRunner:
             self.preparation = preparer.prepare(self._conversation, ahead)
         if self.preparation is None and answerer.model is not None and self._take_lease(answerer):
             effects, view = self.get_effects(ahead, answerer)
-            work, release = (lambda: (run_engine(effects, answerer), view)), partial(self._drop_lease, self.answerer)
-            self.preparation = ThreadPreparation(work, release)
+            work = partial(self._run_ahead, effects, view, answerer)
+            self.preparation = ThreadPreparation(work, partial(self._drop_lease, self.answerer))
         return self.preparation is not None
+
+    def _run_ahead(self, effects: Effects, view: View, answerer: Answerer) -> PreparedResult:
+        """Runs the engine ahead, and notes at once what models took for it: nobody may ever use it."""
+        result = run_engine(effects, answerer)
+        try:
+            self._conversation.note_prepared(result.entry)
+        except TenfoldError as exc:
+            self.answerer.report_problem(f"what a summary cost that was prepared ahead could not be stored: {exc}")
+        return result, view
 
     def _find_preparation(self, call: Call) -> Preparation | None:
         """Returns the prepared compaction, finished or not, if this call uses it.
@@ -617,11 +626,14 @@ class CompactionRunner:
         """
         has_explicit_target = call is not None and call.to is not None
         call = replace(call or self.build_call(), to=None)
-        before = self.take_reading(call, planned_view)
+        shown, entry = planned_view, result.entry
+        if isinstance(entry, Block) and self._conversation.can_append_block(entry, planned_view.path):
+            shown = self._conversation.view  # which may have grown since the compaction was planned
+        before = self.take_reading(call, shown)
         outcome = self._append_result(result, planned_view, None if has_explicit_target else before)
         view = self._conversation.view
         after = before
-        if view is not planned_view:
+        if view is not shown:
             after = self.take_reading(replace(call, calibration=self._conversation.calibration), view)
         outcome = replace(outcome, reading_before=before, reading_after=after)
         if doubt := self._take_doubt(call.model):
@@ -643,7 +655,8 @@ class CompactionRunner:
     def _append_result(self, result: EngineResult, planned_view: View, before: Reading | None) -> Outcome:
         """Gives the Block of an engine result to the archive, if there is one, and appends the result's entry.
 
-        `before` is what the provider counts for the planned view, None where the Outcome's sizes are by our counter.
+        `before` is what the provider counts for the view as it is now, None where the Outcome's sizes are by our
+        counter.
         """
         conversation, archive, block = self._conversation, self.archive, result.entry
         if archive is None or not isinstance(block, Block):
@@ -701,7 +714,8 @@ class CompactionRunner:
         and if an entry was purged meanwhile, nothing is written and the Outcome is `superseded`.
         """
         conversation = self._conversation
-        before = conversation.count_messages(planned_view)
+        shown = conversation.view
+        before = conversation.count_messages(shown)
         counted = replace(result.outcome, messages_before=before, messages_after=before)
         if result.entry is None:
             return counted
@@ -710,7 +724,7 @@ class CompactionRunner:
         def append() -> bool:
             if planned_view.path.purges != conversation.view.path.purges:
                 return False
-            sized = self._with_provider_tokens(entry, planned_view, reading)
+            sized = self._with_provider_tokens(entry, shown, reading)
             return conversation.append_result(sized, planned_view.path)
 
         try:
@@ -739,15 +753,18 @@ class CompactionRunner:
             facts={},
         )
 
-    def _with_provider_tokens(self, entry: Entry, planned_view: View, before: Reading | None) -> Entry:
-        """Returns a Block that is about to be appended with the sizes of an Outcome; any other entry as it is."""
+    def _with_provider_tokens(self, entry: Entry, shown: View, before: Reading | None) -> Entry:
+        """Returns a Block that is about to be appended with the sizes of an Outcome; any other entry as it is.
+
+        Both sizes are of the view that it shortens, which is `shown` with the reading `before`, or has grown since.
+        """
         if before is None or not isinstance(entry, Block):
             return entry
-        conversation, view = self._conversation, self._conversation.view
-        call, policy = self.build_call(), self.policy
-        estimate = before.estimate if view is planned_view else conversation.get_measures().count_view(view)
+        view, call, policy = self._conversation.view, self.build_call(), self.policy
+        if view is not shown:
+            before = self.take_reading(call, view)
         after = policy.estimator.read(
-            estimate - entry.tokens_before + entry.tokens_after,
+            before.estimate - entry.tokens_before + entry.tokens_after,
             expire_reports(call.calibration),
             model=call.model,
             window=call.window,

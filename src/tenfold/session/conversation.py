@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -30,7 +31,19 @@ from tenfold.core.meter.estimators import (
 )
 from tenfold.core.meter.reading import RunningTotal, TokenCache
 from tenfold.core.record.block import Block, BlockPart, KeptOriginal, RangeRef, Run
-from tenfold.core.record.entry import CustomEntry, Entry, MessageEntry, Pin, Retraction, Setting, Usage, get_message
+from tenfold.core.record.entry import (
+    PREPARED_SUMMARY,
+    Attempt,
+    CustomEntry,
+    Entry,
+    MessageEntry,
+    Pin,
+    PreparedSummary,
+    Retraction,
+    Setting,
+    Usage,
+    get_message,
+)
 from tenfold.core.record.fact import Fact, Rule
 from tenfold.core.record.message import Message, NativeBytes, get_text
 from tenfold.core.record.token_reading import NO_TOKENS, Counted
@@ -203,6 +216,17 @@ class Conversation:
 
         self.write(append)
         return entry_id
+
+    def note_prepared(self, entry: Entry | None, *, id: str = "") -> None:
+        """Appends what models took for a Block or an Attempt that was made ahead of its use, which may never come.
+
+        Without an `id` a new one is made. Raises whatever the store raises.
+        """
+        if not isinstance(entry, Block | Attempt) or not entry.spent.calls:
+            return
+        value = msgspec.json.encode(PreparedSummary(entry.time, entry.spent)).decode()
+        id_ = id or self.stamps.new_id()
+        self.write(lambda: self.append([Setting(id_, self.leaf, "", self.stamps.now(), PREPARED_SUMMARY, value)]))
 
     def append_result(self, entry: Entry, planned_path: Path | None = None) -> bool:
         """Appends a Block or an Attempt at the leaf. Returns False for a Block that does not fit any more.

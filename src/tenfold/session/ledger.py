@@ -20,11 +20,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.core.record.block import RECORDED, Block, ModelCost
-from tenfold.core.record.entry import Attempt, Entry, MessageEntry, Retraction, Usage
+from tenfold.core.record.entry import (
+    PREPARED_SUMMARY,
+    Attempt,
+    Entry,
+    MessageEntry,
+    PreparedSummary,
+    Retraction,
+    Setting,
+    Usage,
+)
 from tenfold.core.record.message import Message, get_tool_calls
 from tenfold.core.wire.fingerprint import fingerprint_message
 from tenfold.models.prices import Dollars, Prices, TokenUse
@@ -48,6 +58,7 @@ class LedgerRow(Struct, frozen=True):
 
     `sent` is what the provider reported, and `unhidden` what it would have been with nothing hidden: nothing for
     lookups and summaries, which there would not have been. With `is_too_long` it would not have fitted the window.
+    `served` is the model of the agent whose request a summary was written for, "" if that is `model`.
     `time` is in microseconds UTC, None if nobody knows it. `paid` and `unhidden_paid` are None where the prices of
     `model` are not known.
     """
@@ -62,10 +73,15 @@ class LedgerRow(Struct, frozen=True):
     is_too_long: bool = False
     paid: Dollars | None = None
     unhidden_paid: Dollars | None = None
+    served: str = ""
 
     def get_group(self, by: Grouping) -> str:
-        """Returns the name under which a bill that is grouped like this lists the row."""
-        return {"session": self.session, "model": self.model, "client": self.client}[by] or "unknown"
+        """Returns the name under which a bill that is grouped like this lists the row.
+
+        A summary is on the line of the model that it was written for: else that line would show the saving without it.
+        """
+        names = {"session": self.session, "model": self.served or self.model, "client": self.client}
+        return names[by] or "unknown"
 
 
 class SessionFacts(Struct, frozen=True):
@@ -106,6 +122,7 @@ class SessionLedger:
         """`known` are the requests that other ledgers of the same bill have read: copies of a session hold them too."""
         self._facts, self._find_prices = facts, find_prices
         self._states: dict[str | None, _PathState] = {}
+        self._served = facts.model
         self._known = set() if known is None else known
 
     def read(self, entries: Iterable[Entry], pending: Mapping[str, Usage] = {}) -> list[LedgerRow]:
@@ -124,6 +141,8 @@ class SessionLedger:
                 case Block() | Attempt():
                     rows += self._read_summary(entry)
                     state = _apply_block(state, entry) if isinstance(entry, Block) else state
+                case Setting(key=key, value=value) if key == PREPARED_SUMMARY:
+                    rows += self._read_summary(msgspec.json.decode(value, type=PreparedSummary))
                 case Retraction(block=block) if any(block == each for each, _ in state.hidden):
                     kept = tuple(each for each in state.hidden if each[0] != block)
                     state = replace(state, hidden=kept, has_changed=True)
@@ -174,20 +193,24 @@ class SessionLedger:
             unhidden, is_too_long = estimate_unhidden(state, sent, self._facts.window)
             cached = state.is_cached or bool(sent.cached or sent.written)
             state = replace(state, sent=sent.input, unhidden=unhidden.input, has_changed=False, is_cached=cached)
+        self._served = usage.model or self._served
         kind: RowKind = "lookup" if looks_up else "answer"
         rows = [self._build_row(kind, usage.model, time, sent, unhidden, is_too_long=is_too_long)]
         for before, each in pairwise(rounds):
             rows.append(self._build_row("lookup", each.model or usage.model, time, split_usage(each, before.output)))
         return state, rows
 
-    def _read_summary(self, entry: Block | Attempt) -> list[LedgerRow]:
-        """Reads what a compaction spent on models. A Block that was copied to another branch spent nothing again."""
+    def _read_summary(self, entry: Block | Attempt | PreparedSummary) -> list[LedgerRow]:
+        """Reads what a compaction spent on models.
+
+        A Block that was copied to another branch spent nothing again, nor does one that was written ahead and is used.
+        """
         spent = entry.spent
         return self._price_summary(spent, entry.time) if spent.calls and self._is_new(entry.time, spent) else []
 
     def _price_summary(self, spent: ModelCost, time: int | None) -> list[LedgerRow]:
         use = TokenUse(uncached=spent.input_tokens, output=spent.output_tokens)
-        row = self._build_row("summary", spent.model, time, use)
+        row = replace(self._build_row("summary", spent.model, time, use), served=self._served)
         if spent.price is not None:
             row = replace(row, paid=_split_price(spent, row.paid), unhidden_paid=Dollars())
         return [row]

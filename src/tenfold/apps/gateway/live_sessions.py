@@ -53,7 +53,8 @@ from tenfold.session.requests import OVERFLOW_SHARE
 from tenfold.store.base import SessionInfo, Store
 
 FORWARD_SHARE = 0.5
-"""A request that certainly takes less than this share of the window is sent on before its session is looked at."""
+"""A request that certainly takes less than this share of what is free in the window, and less than what its session is
+compacted at, is sent on before its session is looked at."""
 OPENING_SHARE = 0.125
 """What the client itself says at the beginning is pinned up to this share of the window."""
 MAX_POLICIES = 1_024
@@ -202,7 +203,7 @@ class LiveSessions:
         with try_lock(lane) as is_free:  # another thread may be writing, and wait for the store
             most = lane.measure_most(request, window) if is_free and window is not None else None
         reserve = request.read_output_limit()
-        if most is not None and window is not None and most < FORWARD_SHARE * (window - reserve):
+        if most is not None and window is not None and most < self._measure_sure(lane, window, reserve):
             return replace(prepared, reason=explain_size(most, window, reserve))
         view = lane.sent_view if aside is None and lane.is_idle else None
         if view is None or lane.session.session.compactor.lock.is_held:
@@ -210,6 +211,14 @@ class LiveSessions:
         sent = await asyncio.to_thread(self._continue_view, view, lane, request, window)
         is_newest = sent is not None and lane.sent_view is view and lane.is_idle
         return replace(prepared, sent=sent, has_recall=view.has_recall) if is_newest else None
+
+    def _measure_sure(self, lane: Lane, window: int, reserve: int) -> float:
+        """Measures below which size a request certainly fits, and its session does not compact."""
+        session = lane.session.session
+        limits = session.policy.get_limits(
+            window, output_reserve=reserve, floor=ProviderTokens(session.conversation.sent_overhead)
+        )
+        return min(FORWARD_SHARE * (window - reserve), limits.soft)
 
     def _continue_view(
         self, last: SentView, lane: Lane, request: ModelRequest, window: int | None

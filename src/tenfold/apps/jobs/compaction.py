@@ -106,6 +106,7 @@ def run_compaction(
         writer.release()
     result = replace(result, outcome=_explain_writer(result.outcome, by_code))
     if not job.appends:
+        steps.run("note", lambda: _note_cost(job, store, config, result, begun["ids"][-1]))
         entry = b64encode(encode_entry(result.entry)).decode() if result.entry is not None else ""
         return JobResult(_describe(result.outcome), result.outcome, begun["leaf"], entry, view.path.purges)
     outcome = steps.run("append", lambda: msgspec.to_builtins(_append(job, store, config, result, view, call)))
@@ -198,6 +199,14 @@ class _StoredAnswers:
         """Gives the lease back, also one that a worker took which died since."""
         address = self._address
         address.store.drop_lease(address.namespace, address.session, address.head, self._id)
+
+
+def _note_cost(job: CompactJob, store: Store, config: Config, result: EngineResult, id: str) -> None:
+    """Notes what models took, unless a worker that died since has: nobody may ever use what they wrote."""
+    if not _is_stored(store, job.namespace, id):
+        policy = config.build_policy(choose_counter(job.model or None).counter, job.policy)
+        address = SessionAddress(store, job.session, job.namespace, job.head)
+        Session(address, policy, model=job.model).conversation.note_prepared(result.entry, id=id)
 
 
 def _append(job: CompactJob, store: Store, config: Config, result: EngineResult, view: View, call: Call) -> Outcome:

@@ -139,6 +139,20 @@ def is_auto_setting(entry: Entry) -> bool:
     return isinstance(entry, Setting) and entry.key == AUTO_COMPACTION
 
 
+PREPARED_SUMMARY = "prepared summary"
+"""The key of settings that say what models took for a compaction that was written ahead, used or not.
+
+The value is a `PreparedSummary` as JSON.
+"""
+
+
+class PreparedSummary(Struct, frozen=True):
+    """What a compaction took that was written ahead: the time and the cost that its Block has if it is used."""
+
+    time: int
+    spent: ModelCost
+
+
 class CustomEntry(Struct, frozen=True, tag="custom", omit_defaults=True, rename={"source_id": "source"}):
     """Anything else in a session file. It is kept as bytes, counted and shown, but never sent to a model."""
 
