@@ -22,7 +22,7 @@ PAGES = sorted([ROOT / "README.md", ROOT / "site" / "index.md", *(ROOT / "docs")
 EMBEDDED = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 MOST_BYTES = 150_000
 AGAIN = "run `python -m scripts.record_terminal` and commit what it writes"
-TOTALS = re.compile(r"[0-9,]+ of [0-9,]+ tokens saved|no price is known for \d+ requests")
+TOTALS = re.compile(r"[0-9,]+ of [0-9,]+ input tokens saved|no price is known for \d+ requests")
 """What the gateway counts while it waits: a few more or less each time."""
 
 

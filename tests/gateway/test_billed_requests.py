@@ -37,7 +37,9 @@ def test_a_lookup_inside_the_gateway_is_on_the_bill(wire: str, tmp_path: Path, *
     assert line.name not in ("", "library", "gateway")
     assert totals.dollars_paid == pytest.approx(line.total_paid)
     assert totals.dollars_without == pytest.approx(line.unhidden_paid.total, rel=0.02)
-    assert "of the whole bill" in describe_totals(totals, tmp_path / "log")
+    said = describe_totals(totals, line, tmp_path / "log")
+    assert f"{abs(line.saved_tokens):,} of {line.unhidden.input:,} input tokens" in said
+    assert "of the whole bill" in said
 
 
 @pytest.mark.parametrize(

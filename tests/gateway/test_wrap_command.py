@@ -87,7 +87,7 @@ def test_a_shadow_says_what_would_have_been(tmp_path: Path) -> None:
         ran = wrap(tmp_path, "--shadow", sys.executable, "-c", CALL, OPENAI_BASE_URL=f"{upstream.url}/v1")
     line = ran.stderr.splitlines()[-1]
     assert line.startswith("tenfold: shadow, nothing was changed; 1 request; 0 compactions; 0 of ")
-    assert " tokens would have been saved (0%)" in line
+    assert " input tokens would have been saved (0%)" in line
     assert "; shadow, forwarded as it came, would have been; tokens " in (tmp_path / "wrap.log").read_text("utf-8")
 
 

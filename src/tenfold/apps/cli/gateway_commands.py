@@ -38,7 +38,10 @@ from tenfold.core.meter.counters import choose_counter
 from tenfold.errors import UsageError
 from tenfold.formats.output_file import PRIVATE_MODE
 from tenfold.formats.session_files import read_regular_file
+from tenfold.session.bill import build_bill
 from tenfold.session.bill_text import format_dollars
+from tenfold.session.ledger import BillLine
+from tenfold.store.ids import get_current_time
 
 if TYPE_CHECKING:
     from tenfold.apps.gateway.gateway_settings import GatewaySettings
@@ -270,7 +273,7 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
         shadow=shadow,
         namespace=namespace,
     )
-    log = _find_log_path(store)
+    log, begun = _find_log_path(store), get_current_time()
     with open_cli_store(store, create=True, busy_seconds=STORE_PATIENCE) as place, _write_log(log):
         with (
             GatewayRoutes(settings, place, config) as routes,
@@ -278,31 +281,41 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
         ):
             code = run_foreground((program, *run.command[1:]), run.environ)
         totals = routes.sum_totals()  # all requests have ended by now
-        print_note(describe_totals(totals, log, is_shadow=settings.shadow), style="")
+        bill = build_bill(place, namespace=settings.namespace, sessions=totals.sessions, since=begun).total
+        print_note(describe_totals(totals, bill, log, is_shadow=settings.shadow), style="")
     return code
 
 
-def describe_totals(totals: Totals, log: Path, *, is_shadow: bool = False) -> str:
-    """Returns the line that is printed at the end. With `is_shadow` it says what would have been saved."""
+def describe_totals(totals: Totals, bill: BillLine, log: Path, *, is_shadow: bool = False) -> str:
+    """Returns the line that is printed at the end. Its figures are those of the bill of the run.
+
+    With `is_shadow`, where nothing is stored, it says what would have been saved.
+    """
     if not totals.requests:
         return f"tenfold: no request came through the gateway; its log: {log}"
     parts = [_count(totals.requests, "request"), _count(totals.compactions, "compaction")]
-    would = "would have been " if is_shadow else ""
-    saved = totals.tokens_before - totals.tokens_after
-    share = round(100 * saved / totals.tokens_before) if totals.tokens_before else 0
-    parts.append(f"{saved:,} of {totals.tokens_before:,} tokens {would}saved ({share}%)")
-    if totals.dollars_without:
-        saving = totals.dollars_without - totals.dollars_paid
-        word, whole = ("lost" if saving < 0 else "saved"), totals.dollars_without
-        part = abs(saving) / whole
-        parts.append(f"{format_dollars(abs(saving))} of {format_dollars(whole)} {word} ({part:.0%} of the whole bill)")
-    if totals.unpriced:
-        parts.append(f"no price is known for {_count(totals.unpriced, 'request')}")
+    if is_shadow:
+        saved, whole = int(totals.tokens_before - totals.tokens_after), int(totals.tokens_before)
+    else:
+        saved, whole = bill.saved_tokens, bill.unhidden.input
+    word = "would have been saved" if is_shadow else _name_gain(saved)
+    share = round(100 * abs(saved) / whole) if whole else 0
+    parts.append(f"{abs(saved):,} of {whole:,} input tokens {word} ({share}%)")
+    if bill.unhidden_paid.total:
+        saving, without = bill.saving, bill.unhidden_paid.total
+        part = f"{abs(saving) / without:.0%} of the whole bill"
+        parts.append(f"{format_dollars(abs(saving))} of {format_dollars(without)} {_name_gain(saving)} ({part})")
+    if bill.unpriced:
+        parts.append(f"no price is known for {_count(bill.unpriced, 'request')}")
     if totals.bypasses:
         parts.append(f"{totals.bypasses} forwarded as they came, see {log}")
     main = max(totals.sessions, key=lambda id_: totals.sessions[id_], default="")
     parts.append(f"inspect it: tenfold show {main}" if main else f"nothing was stored, see {log}")
     return f"tenfold: {'shadow, nothing was changed; ' if is_shadow else ''}{'; '.join(parts)}"
+
+
+def _name_gain(saved: float) -> str:
+    return "lost" if saved < 0 else "saved"
 
 
 def _count(number: int, name: str) -> str:
