@@ -158,16 +158,21 @@ def test_a_hidden_rule_is_made_one_and_the_next_compaction_tells_the_model(brows
     browser.wait_for_text("Hidden with", "#reader")
     browser.go("/session?id=work&at=0")
     browser.press("#reader summary", "Keep it as a rule")
-    browser.fill("#reader details input[name=text]", "Ask before each release.")
+    browser.fill("#keep-text", "Ask before each release.")
     browser.press("#reader details button", "Add")
     browser.wait_for_text("The model sees that with the next one")
+    assert "Ask before each release." in browser.driver.switch_to.active_element.text
+    browser.go("/session?id=work")
+    browser.wait_for_text("not in what the model sees")
     assert "Ask before each release." not in str(session.refresh().get_messages())
     browser.press(".notice button", "Compact")
     browser.fill("dialog input[name=to]", "20%")
     browser.press("dialog button", "Preview")
     browser.wait_for_text("does not know of it yet", "dialog")
-    browser.press("dialog button.main", "Compact")
+    browser.press("dialog button.main", "Compact anew")
     browser.wait_for_path("/session/seen")
+    browser.wait_for_text("Must-keep facts in view", ".made")
+    assert browser.driver.switch_to.active_element.get_attribute("id") == "made"
     assert "Ask before each release." in str(session.refresh().get_messages())
     assert_untroubled(browser)
 

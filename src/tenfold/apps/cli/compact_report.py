@@ -16,7 +16,6 @@ from tenfold.compaction.trigger.economy import build_receipt, explain_receipt
 from tenfold.compaction.trigger.limits import Decision
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.block import ModelCost, Receipt, add_costs
-from tenfold.core.record.fact import MUST_KEEP
 from tenfold.core.record.token_reading import PLAIN_READING, Counted, Reading
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
 from tenfold.models.prices import find_rates
@@ -80,7 +79,7 @@ def _print_details(result: SessionOutcome, *, is_stored: bool) -> None:
     if not is_compacted:
         return
     if out.facts:
-        show(f"  must-keep facts in view: {_render_facts(out)}")
+        show(f"  must-keep facts in view: {out.describe_must_keep()}")
     _print_lost_facts([result])
     if is_stored:
         show(f"  session {session}, block {format_id(out.block)}")
@@ -106,11 +105,6 @@ def _print_remarks(out: Outcome) -> None:
         show(f"  note: {to_one_line(remark, 300)}")
     for violation in out.violations:
         show(f"  violation: {to_one_line(violation, 300)}", style="red")
-
-
-def _render_facts(out: Outcome) -> str:
-    found = [(k.replace("_", " "), n, of) for k, (n, of) in sorted(out.facts.items()) if k in MUST_KEEP]
-    return ", ".join(f"{kind} {kept}/{total}" for kind, kept, total in found) or "there are none"
 
 
 def describe_unconfirmed(count: int) -> str:

@@ -6,14 +6,20 @@ store's record of who did what, where there is one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
+
 from msgspec import Struct
 from starlette.responses import Response
 
+from tenfold.apps.inspector.compare_pages import copy_session
 from tenfold.apps.inspector.planned_bar import draw_plan
 from tenfold.apps.inspector.rendering import build_address, go_to, respond
 from tenfold.apps.inspector.visits import OpenSession, Page, Visit
 from tenfold.compaction.engine.call import Call
 from tenfold.compaction.engine.redo import RedoRequest
+from tenfold.compaction.plan.pipeline import Plan
+from tenfold.compaction.trigger.limits import Decision
 from tenfold.core.record.ask import Outcome
 from tenfold.core.record.block import Block
 from tenfold.core.record.entry import get_message
@@ -23,6 +29,7 @@ from tenfold.errors import UsageError
 from tenfold.session import Session
 from tenfold.session.undoing import has_newer_rules
 from tenfold.store.ids import get_current_time
+from tenfold.store.sqlite.store import SqliteStore
 
 DEFAULT_TARGET = "10%"
 """What the form asks for at first: a tenth of the tokens."""
@@ -43,14 +50,41 @@ def ask_compaction(visit: Visit) -> Response:
     opened, to, policy = visit.open(), visit.get("to"), visit.get("policy")
     with opened.lock:
         session = _choose_session(visit, opened, policy)
-        has_rules = has_newer_rules(opened.measure().view)
-        decision, plan = session.preview(_build_call(session, to)) if to else (None, None)
-        pieces = draw_plan(plan) if plan is not None else []
-        names = visit.sessions.keeper.list_policies()
+        view = opened.measure().view
+        undone = _list_undone(visit, view)
+        decision, plan = _preview(visit, opened, session, to) if to else (None, None)
         return respond(
-            "compact.html", opened=opened, to=to or DEFAULT_TARGET, policy=policy, policies=names, decision=decision,
-            plan=plan, pieces=pieces, has_rules=has_rules, models=session.policy.summary.models,
-        )  # fmt: skip
+            "compact.html",
+            opened=opened,
+            to=to or DEFAULT_TARGET,
+            policy=policy,
+            policies=visit.sessions.keeper.list_policies(),
+            decision=decision,
+            plan=plan,
+            pieces=draw_plan(plan) if plan is not None else [],
+            undone=undone,
+            anew=visit.get("anew"),
+            has_rules=has_newer_rules(view),
+            models=session.policy.summary.models,
+        )
+
+
+def _list_undone(visit: Visit, view: View) -> list[Block]:
+    """Lists the Blocks that are undone before a compaction anew, the newest first, or nothing for a usual one.
+
+    The view of the newest Block does not show a rule that came later, or that it left out. The originals do.
+    """
+    is_anew = visit.get("anew") == "yes" or has_newer_rules(view)
+    return [view.path.get_block(at) for at in reversed(view.state.live_blocks)] if is_anew else []
+
+
+def _preview(visit: Visit, opened: OpenSession, session: Session, to: str) -> tuple[Decision[Counted], Plan | None]:
+    """Returns what would be decided and planned; for a compaction anew, from the originals in a copy in memory."""
+    if not _list_undone(visit, session.view):
+        return session.preview(_build_call(session, to))
+    with closing(SqliteStore(":memory:")) as memory:
+        copy = copy_session(visit, opened, memory, visit.get("policy"))
+        return copy.preview(_build_call(copy, to))
 
 
 def compact(visit: Visit) -> Response:
@@ -58,12 +92,17 @@ def compact(visit: Visit) -> Response:
     visit.require_write("compact")
     opened = visit.open()
     with opened.lock:
-        session = _choose_session(visit, opened, visit.get("policy"))
-        while has_newer_rules(session.view):  # the view of the newest Block does not show them, the originals do
-            session.undo()
-        outcome = session.compact(_build_call(session, visit.get("to", DEFAULT_TARGET)))
+        session, to = _choose_session(visit, opened, visit.get("policy")), visit.get("to", DEFAULT_TARGET)
+        undone = _list_undone(visit, session.view)
+        if undone:
+            decision, plan = _preview(visit, opened, session, to)
+            if plan is None:
+                return respond("outcome.html", opened=opened, reason=decision.explain(), notes=(), undone=[])
+        for block in undone:
+            session.undo(block.id)
+        outcome = session.compact(_build_call(session, to))
         visit.note("compact", session.address.session)
-    return _show_outcome(opened, outcome)
+    return _show_outcome(opened, outcome, undone)
 
 
 def _choose_session(visit: Visit, opened: OpenSession, policy: str, model: str = "") -> Session:
@@ -84,11 +123,13 @@ def _build_call(session: Session, to: str) -> Call:
     return session.compactor.validate_call(session.compactor.build_call(to=to))
 
 
-def _show_outcome(opened: OpenSession, outcome: Outcome) -> Response:
-    """Shows the session as it is now, or why nothing changed."""
+def _show_outcome(opened: OpenSession, outcome: Outcome, undone: Sequence[Block] = ()) -> Response:
+    """Shows the session as it is now with how it went, or why it was not compacted."""
     if outcome.status != "compacted":
-        return respond("outcome.html", outcome=outcome, opened=opened)
-    return go_to(_get_address(opened, "/session/seen"))
+        reason = f"{outcome.status}: {outcome.reason}"
+        return respond("outcome.html", opened=opened, reason=reason, notes=outcome.notes, undone=undone)
+    opened.outcome = outcome
+    return go_to(_get_address(opened, "/session/seen", made=outcome.block))
 
 
 def _get_address(opened: OpenSession, path: str, **fields: object) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tenfold.apps.inspector.actions import ACTIONS
 from tenfold.apps.inspector.bill_pages import BILL_PAGES
 from tenfold.apps.inspector.compare_pages import COMPARE_PAGES
 from tenfold.apps.inspector.gate import GIVEN_KEY, Gate, read_form
+from tenfold.apps.inspector.instruction_pages import INSTRUCTION_PAGES
 from tenfold.apps.inspector.live_pages import LIVE_PAGES
 from tenfold.apps.inspector.reading_pages import READING_PAGES
 from tenfold.apps.inspector.rendering import respond, tell_script
@@ -60,7 +62,9 @@ class Inspector:
         self.sessions = OpenSessions(store, keeper, self.keyring, sources)
         routes = [
             Route(path, self._build_endpoint(page, method), methods=[method])
-            for path, method, page in (*PAGES, *ACTIONS, *BILL_PAGES, *LIVE_PAGES, *COMPARE_PAGES, *READING_PAGES)
+            for path, method, page in chain(
+                PAGES, ACTIONS, BILL_PAGES, LIVE_PAGES, COMPARE_PAGES, READING_PAGES, INSTRUCTION_PAGES
+            )
         ]
         static = StaticFiles(directory=Path(str(files("tenfold.apps.inspector"))) / "static")
         starlette = Starlette(

@@ -79,7 +79,7 @@ def show_policy(visit: Visit) -> Response:
             compared = _describe(measured, NOW, None)
         else:
             with closing(SqliteStore(":memory:")) as memory:
-                session = _copy_session(visit, opened, memory, policy)
+                session = _leave_out_models(copy_session(visit, opened, memory, policy))
                 outcome = session.compact(to=visit.get("to", DEFAULT_TARGET))
                 compared = _describe(measure_session(session), policy, outcome)
         place = opened.session.address
@@ -87,8 +87,8 @@ def show_policy(visit: Visit) -> Response:
         return respond("compared.html", link=link, view=compared)
 
 
-def _copy_session(visit: Visit, opened: OpenSession, memory: Store, policy: str) -> Session:
-    """Copies the path of a session into a store in memory, and opens it there with a policy and without a model."""
+def copy_session(visit: Visit, opened: OpenSession, memory: Store, policy: str) -> Session:
+    """Copies the path of a session into a store in memory, and opens it there with a policy. No compaction is in it."""
     measured, place, info = opened.measure(), opened.session.address, opened.row.info
     path, counter = measured.view.path, opened.session.conversation.counter.name
     memory.create(place.namespace, info)
@@ -97,7 +97,10 @@ def _copy_session(visit: Visit, opened: OpenSession, memory: Store, policy: str)
         memory.append(place.namespace, info.id, entries, expected=None, counts={counter: measured.sizes})
     (row,) = memory.list_sessions(place.namespace)
     opening = partial(visit.sessions.keeper.open, memory, row, namespace=place.namespace, head="main")
-    session = opening(policy=policy)
+    return opening(policy=policy)
+
+
+def _leave_out_models(session: Session) -> Session:
     built = session.policy
     session.compactor.use_answerer(Answerer())
     session.compactor.use_policy(replace(built, summary=replace(built.summary, models=())))

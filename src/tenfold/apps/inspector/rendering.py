@@ -71,6 +71,7 @@ def _load_environment() -> Environment:
     environment.filters["dollars"] = lambda value: show_minus(format_dollars(value))
     environment.filters["minus"] = show_minus
     environment.globals["address"] = build_address
+    environment.globals["most_rule_characters"] = pages.MOST_RULE_CHARACTERS
     environment.globals["layout"] = "session.html"
     environment.globals["is_file"] = False
     environment.globals["version"] = __version__

@@ -8,12 +8,11 @@ from starlette.responses import Response
 
 from tenfold.apps.inspector import session_pages as pages
 from tenfold.apps.inspector.live import list_near
-from tenfold.apps.inspector.rendering import build_address, go_to, respond
+from tenfold.apps.inspector.rendering import build_address, respond
 from tenfold.apps.inspector.visits import OpenSession, Page, Visit
 from tenfold.core.record.fact import Fact
 from tenfold.session import Session
 from tenfold.session.tree import build_rows
-from tenfold.session.undoing import has_newer_rules
 from tenfold.store.base import SessionRow
 
 LISTED = 100
@@ -105,7 +104,9 @@ def show_seen(visit: Visit) -> Response:
     opened = visit.open()
     with opened.lock:
         compared = pages.compare_view(opened.measure(), visit.get_number("message", -1))
-        return respond_about(visit, opened, "seen.html", "seen", compared=compared)
+        made, outcome = visit.get("made"), opened.outcome
+        outcome = outcome if outcome is not None and outcome.block == made else None
+        return respond_about(visit, opened, "seen.html", "seen", compared=compared, outcome=outcome)
 
 
 def show_seen_messages(visit: Visit) -> Response:
@@ -159,40 +160,6 @@ def group_facts(session: Session) -> dict[str, list[Fact]]:
     return groups
 
 
-def show_instructions(visit: Visit) -> Response:
-    """What the user asked for, with forms to add a rule and to drop one."""
-    opened = visit.open()
-    with opened.lock:
-        instructions = opened.session.read_instructions()
-        shown = {"instructions": instructions[::-1], "has_newer_rules": has_newer_rules(opened.session.view)}
-        return respond_about(visit, opened, "instructions.html", "instructions", **shown)
-
-
-def add_rule(visit: Visit) -> Response:
-    """Adds a rule of the user's."""
-    visit.require_write("add a rule")
-    opened = visit.open()
-    with opened.lock:
-        opened.session.add_rule(visit.get("text"))
-        visit.note("rule added", opened.session.address.session)
-    return _go_to_tab(opened, "/session/instructions")
-
-
-def drop_rule(visit: Visit) -> Response:
-    """Drops a rule of the user's."""
-    visit.require_write("drop a rule")
-    opened = visit.open()
-    with opened.lock:
-        opened.session.drop_rule(visit.get("text"))
-        visit.note("rule dropped", opened.session.address.session)
-    return _go_to_tab(opened, "/session/instructions")
-
-
-def _go_to_tab(opened: OpenSession, path: str) -> Response:
-    place = opened.session.address
-    return go_to(build_address(path, id=place.session, head=place.head))
-
-
 def search_session(visit: Visit) -> Response:
     """The messages that contain some words, with the words marked."""
     opened, words = visit.open(), visit.get("words")
@@ -214,9 +181,6 @@ PAGES: tuple[tuple[str, str, Page], ...] = (
     ("/session/branches", "GET", show_branches),
     ("/session/blocks/inner", "GET", show_inner_blocks),
     ("/session/facts", "GET", show_facts),
-    ("/session/instructions", "GET", show_instructions),
-    ("/session/instructions/add", "POST", add_rule),
-    ("/session/instructions/drop", "POST", drop_rule),
     ("/session/search", "GET", search_session),
 )
 """The address, the method and the function of every page."""

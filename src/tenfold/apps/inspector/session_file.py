@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from tenfold.apps.inspector import session_pages as pages
 from tenfold.apps.inspector.bill_pages import describe_bill, list_receipts
+from tenfold.apps.inspector.instruction_pages import list_instructions
 from tenfold.apps.inspector.rendering import render
 from tenfold.apps.inspector.routes import group_facts
 from tenfold.apps.inspector.timeline import MeasuredSession, build_timeline, measure_session
@@ -100,14 +101,10 @@ def _render_file(measured: MeasuredSession, info: SessionInfo, bill: dict[str, A
     nodes = [_shorten(node, limit) for node in pages.list_block_nodes(session)]
     compared = [_shorten_comparison(each, limit) for each in pages.compare_view(measured, is_whole=True)]
     tabs = (
-        ("seen", "What the model sees", render_tab("seen.html", compared=compared)),
+        ("seen", "What the model sees", render_tab("seen.html", compared=compared, outcome=None)),
         ("compactions", "Compactions", render_tab("blocks.html", nodes=nodes)),
         ("facts", "Facts", render_tab("facts.html", groups=group_facts(session))),
-        (
-            "instructions",
-            "Instructions",
-            render_tab("instructions.html", instructions=session.read_instructions()[::-1], has_newer_rules=False),
-        ),
+        ("instructions", "Instructions", render_tab("instructions.html", found=list_instructions(measured), chosen=-1)),
         ("bill", "Bill", render_tab("session_bill.html", **bill)),
     )
     messages = list(_read_messages(measured, limit))

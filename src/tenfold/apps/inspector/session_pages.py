@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from tenfold.apps.inspector.timeline import MeasuredSession, Seen
 from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, RangeRef, Run, Substitute
-from tenfold.core.record.entry import Attempt, CustomEntry, Entry, Retraction, get_kind, get_message
+from tenfold.core.record.entry import Attempt, CustomEntry, Entry, Pin, Retraction, Setting, get_kind, get_message
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import VisibleMessage
@@ -36,6 +36,8 @@ PIECE_TOKENS, PIECE_MESSAGES = 8_000, 50
 """A piece of what the model sees has so many messages and, unless one alone is longer, about so many tokens."""
 PAGE_TOKENS = 40_000
 """Tokens of what the model sees that are sent with its page. The rest is loaded when it is scrolled into view."""
+MOST_RULE_CHARACTERS = 2_000
+"""Characters of a rule that is added here: it is sent with every request."""
 MOST_LINES = 4_000
 """Lines of two texts that are compared line by line, at most: above that both are shown as they are."""
 _UNSEEN = re.compile(
@@ -67,7 +69,8 @@ class ShownPart(Struct, frozen=True):
 class ShownMessage(Struct, frozen=True):
     """A whole message: who wrote it, where it stands, its parts, and what the model sees in its place.
 
-    `cover` is what stands for the whole range that it is hidden with, None for a message that is seen.
+    `cover` is what stands for the whole range that it is hidden with, None for a message that is seen. `hidden_by` are
+    the number and id of each compaction in force that covers a message that is not seen as it was.
     """
 
     row: LogRow
@@ -75,6 +78,7 @@ class ShownMessage(Struct, frozen=True):
     instead: tuple[ShownPart, ...] = ()
     time: int | None = None
     cover: Comparison | None = None
+    hidden_by: tuple[tuple[int, str], ...] = ()
 
 
 class DiffLine(Struct, frozen=True):
@@ -184,6 +188,10 @@ def _describe_entry(entry: Entry) -> str:
             return f"a compaction was undone: {entry.block}"
         case CustomEntry(kind=kind) if kind in CLIENT_COMPACTIONS:
             return f"the client compacted here by itself: {entry.native.body.decode('utf-8', 'replace')}"
+        case Setting():
+            return f"{entry.key}: {entry.value}"
+        case Pin():
+            return f"entry {entry.position} was {'pinned' if entry.pinned else 'unpinned'}"
         case CustomEntry():
             return entry.native.body.decode("utf-8", "replace")
         case _:
@@ -211,7 +219,16 @@ def read_message(measured: MeasuredSession, position: int, limit: int | None = M
     parts = show_parts(message, limit) if message is not None else _show_entry(entry, limit)
     instead = [part for each in measured.substitutes.get(position, ()) for part in show_parts(each, limit)]
     cover = _find_cover(measured, position) if row.seen == "hidden" else None
-    return ShownMessage(row, parts, tuple(instead), getattr(entry, "time", None), cover)
+    is_changed = row.seen in ("hidden", "shortened")
+    hidden_by = tuple(_list_covering_blocks(view, position)) if is_changed else ()
+    return ShownMessage(row, parts, tuple(instead), getattr(entry, "time", None), cover, hidden_by)
+
+
+def _list_covering_blocks(view: View, position: int) -> Iterator[tuple[int, str]]:
+    for number, at in enumerate(view.state.live_blocks, 1):
+        block = view.path.get_block(at)
+        if any(each.first <= position <= each.last for each in block.replacements):
+            yield number, block.id
 
 
 def _find_cover(measured: MeasuredSession, position: int) -> Comparison | None:

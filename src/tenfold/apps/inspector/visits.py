@@ -13,6 +13,7 @@ from starlette.responses import Response
 from tenfold.apps.inspector.readings import Readings
 from tenfold.apps.inspector.timeline import MeasuredSession, Timeline, build_timeline, measure_session
 from tenfold.apps.keyring import Access, Keyring, note_access
+from tenfold.core.record.ask import Outcome
 from tenfold.errors import UsageError
 from tenfold.session import Session
 from tenfold.store.base import SessionRow, Store
@@ -47,12 +48,14 @@ class SessionKeeper(Protocol):
 class OpenSession:
     """A session that is held open, with what is known of its entries. `lock` is held while a request uses it.
 
-    `quiet_until` is the size up to which its visitors do not want to hear that it will be compacted.
+    `quiet_until` is the size up to which its visitors do not want to hear that it will be compacted, and `outcome` that
+    of the compaction that was made last from the pages.
     """
 
     def __init__(self, session: Session, row: SessionRow) -> None:
         self.session, self.row, self.lock = session, row, threading.Lock()
         self.quiet_until = 0
+        self.outcome: Outcome | None = None
         self._measured: MeasuredSession | None = None
         self._timeline: tuple[MeasuredSession, Timeline] | None = None
 

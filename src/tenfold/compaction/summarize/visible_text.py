@@ -45,6 +45,15 @@ def _join_words(messages: Iterable[Message]) -> str:
     return collapse_spaces("\n".join(map(get_words, messages)))
 
 
+def get_users_words(messages: Iterable[Message]) -> str:
+    """Returns the text of what the user said, in the user's messages or in an earlier summary, with single spaces.
+
+    Whether a rule, a correction or a request is in view follows from it, by `is_fact_in`: the same words in an answer
+    or in a tool's output do not hold.
+    """
+    return _join_words(message for message in messages if message.origin in ("human", "tenfold"))
+
+
 def _list_visible_messages(plan: Plan) -> list[Message]:
     out: list[Message] = []
     for piece in plan.draft.pieces:
@@ -118,7 +127,7 @@ def build_section(plan: Plan, facts: Sequence[Fact], *, budget: int, count: Coun
     """
     messages = _list_visible_messages(plan)
     told, in_view = collapse_spaces(told), _join_words(messages)
-    users_words = _join_words(m for m in messages if m.origin in ("human", "tenfold"))
+    users_words = get_users_words(messages)
     changed_files = find_changed_files(messages)
     text = f"{in_view} {told}"
 

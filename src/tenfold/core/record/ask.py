@@ -202,6 +202,11 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
         """How many of the user's messages are in a language without cues. They are kept, and not read for rules."""
         return self.facts.get("remark", (0, 0))[1]
 
+    def describe_must_keep(self) -> str:
+        """Describes how many of the must-keep facts are in view, kind by kind: `request 1/1, rule 4/5`."""
+        found = [(kind, *count) for kind, count in sorted(self.facts.items()) if kind in MUST_KEEP]
+        return ", ".join(f"{kind.replace('_', ' ')} {kept}/{total}" for kind, kept, total in found) or "there are none"
+
     @property
     def must_keep(self) -> FactCount:
         """The must-keep facts, counted over all their kinds."""

@@ -71,3 +71,6 @@ document.addEventListener("htmx:sseMessage", () => {
     while (body.rows.length > body.dataset.most) body.lastElementChild.remove();
   });
 });
+
+// What a form has led to takes the focus, so that it is read out and the next key goes on from there.
+document.addEventListener("DOMContentLoaded", () => document.querySelector("[data-focus]")?.focus());
