@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import partial
-from itertools import pairwise
 
 import pytest
 
@@ -13,23 +11,13 @@ from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, get_prices
 from tenfold_yardstick.cases import EvalSession
 from tenfold_yardstick.players import PlayerFactory, Recording, UnchangedPlayer, build_recording
-from tenfold_yardstick.run_recall import (
-    MOMENTS,
-    FrozenPrefixPlayer,
-    FrozenSummaries,
-    PhasePlayer,
-    SizedPlayer,
-    find_moments,
-    see_run,
-)
+from tenfold_yardstick.replay import replay_session
+from tenfold_yardstick.run_recall import MOMENTS, SizedPlayer, find_moments, see_run
 
 WINDOW = 12_000
 PLAYERS: dict[str, PlayerFactory] = {
     "tenfold": SizedPlayer,
     "thrift": partial(SizedPlayer, settings={"thrift": 1.0}),
-    "prefix": partial(FrozenPrefixPlayer, share=0.15),
-    "frozen": partial(SizedPlayer, stage=FrozenSummaries()),
-    "phase": PhasePlayer,
 }
 
 
@@ -68,13 +56,13 @@ def test_a_run_without_compaction_shows_all_of_it_and_others_cost_less(recording
         assert run.replay.bills[0].total < none.replay.bills[0].total, name
 
 
-def test_earlier_summaries_stay_byte_for_byte(recording: Recording) -> None:
-    player = SizedPlayer(recording, WINDOW, settings={"down_to": 0.3}, stage=FrozenSummaries())
-    seen, shown = 0, list[list[str]]()
-    for answer in recording.answer_indexes:
-        player.prepare_request(range(seen, answer))
-        seen = answer
-        summaries = re.findall("<tenfold-summary>.*?</tenfold-summary>", player.read_view(), re.DOTALL)
-        if not shown or summaries != shown[-1]:
-            shown.append(summaries)
-    assert any(before and after[: len(before)] == before for before, after in pairwise(shown))
+def test_a_request_above_the_window_counts_as_one_that_fills_it(recording: Recording) -> None:
+    """A bill of requests that no provider would have taken made every saving look larger than it was."""
+    prices = [get_prices(name) for name in DEFAULT_PRICE_LISTS]
+    build = partial(replay_session, recording, "none", UnchangedPlayer, window=WINDOW, prices=prices)
+    whole, capped = build(), build(fills_window=True)
+    assert capped.overflows == whole.overflows > 0
+    assert max(capped.sizes) == WINDOW < max(whole.sizes)
+    assert [min(size, WINDOW) for size in whole.sizes] == list(capped.sizes)
+    assert 0 < capped.bills[0].total < whole.bills[0].total
+    assert capped.bills[0].output == whole.bills[0].output

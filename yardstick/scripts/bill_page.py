@@ -1,7 +1,7 @@
 """Measures what sessions cost with and without Tenfold; with `--write`, docs/bill.md gets the figures.
 
 It replays the project's sessions and those in the folder that `TENFOLD_SESSIONS` names, in two windows and by two price
-lists, and looks at five moments of each run at what the agent still saw. `--experiments` adds those of decision 0036.
+lists, and looks at five moments of each run at what the agent still saw.
 """
 
 from __future__ import annotations
@@ -15,36 +15,27 @@ from pathlib import Path
 from scripts.figures import describe_measurement
 from tenfold.compaction.trigger.sizes import THRIFTY_TRIGGER_TOKENS
 from tenfold.models.prices import Prices, describe_price_source
+from tenfold.testing.methods import BASELINES
 from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, get_prices
 from tenfold_yardstick.commands.eval_options import read_conversations
-from tenfold_yardstick.players import PlayerFactory, Recording, UnchangedPlayer, build_recording
-from tenfold_yardstick.run_recall import (
-    FrozenPrefixPlayer,
-    FrozenSummaries,
-    PhasePlayer,
-    SeenRun,
-    SizedPlayer,
-    find_moments,
-    see_run,
-)
+from tenfold_yardstick.players import MethodPlayer, PlayerFactory, Recording, UnchangedPlayer, build_recording
+from tenfold_yardstick.run_recall import SeenRun, SizedPlayer, find_moments, see_run
 from yardstick.scripts.measure import list_folders
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "bill.md"
 WINDOWS = (100_000, 200_000)
 HEADING = "## What it saves"
+NONE, UNREFUSED = "none", "none, and nothing is refused"
 METHODS: Mapping[str, PlayerFactory] = {
-    "none": UnchangedPlayer,
+    NONE: UnchangedPlayer,
+    UNREFUSED: UnchangedPlayer,
+    "keep-last": partial(MethodPlayer, method=BASELINES["keep-last"]),
     "tenfold": SizedPlayer,
+    "tenfold, the agent's model writes": partial(SizedPlayer, has_model=True),
     "thrift 0.5": partial(SizedPlayer, settings={"thrift": 0.5}),
     "thrift 1": partial(SizedPlayer, settings={"thrift": 1.0}),
 }
-EXPERIMENTS: Mapping[str, PlayerFactory] = {
-    "down to 30 %": partial(SizedPlayer, settings={"down_to": 0.3}),
-    "the first 15 % stay": partial(FrozenPrefixPlayer, share=0.15),
-    "the first 25 % stay": partial(FrozenPrefixPlayer, share=0.25),
-    "earlier summaries stay": partial(SizedPlayer, stage=FrozenSummaries()),
-    "where phases end": PhasePlayer,
-}
+"""What is played. Each is billed against `NONE`, whose requests above the window count as ones that just fill it."""
 Played = Mapping[str, Mapping[str, SeenRun]]
 """The runs of one window, by session and method."""
 
@@ -68,20 +59,20 @@ def _play(
     print(f"{track.name}, window {window:,}", file=sys.stderr)
     is_small = sum(track.tokens) <= THRIFTY_TRIGGER_TOKENS
     moments = [] if is_small else find_moments(track)
-    none = see_run(track, moments, "none", UnchangedPlayer, window=window, prices=prices)
+
+    def see(name: str, build: PlayerFactory) -> SeenRun:
+        return see_run(track, moments, name, build, window=window, prices=prices, fills_window=name == NONE)
+
     if is_small:
-        return dict.fromkeys(methods, none)
-    return {
-        name: none if name == "none" else see_run(track, moments, name, build, window=window, prices=prices)
-        for name, build in methods.items()
-    }
+        return dict.fromkeys(methods, see(NONE, UnchangedPlayer))
+    return {name: see(name, build) for name, build in methods.items()}
 
 
 def build_page(played: Mapping[int, Played]) -> str:
     """Returns the section of the page."""
     lines = [f"{describe_measurement()} Prices: {describe_price_source()}.", ""]
     for window, sessions in played.items():
-        reached = {name: runs for name, runs in sessions.items() if runs["none"].replay.overflows}
+        reached = {name: runs for name, runs in sessions.items() if runs[NONE].replay.overflows}
         lines += [f"### In a window of {window:,}", ""]
         lines += _build_table(f"all {len(sessions)} sessions", sessions)
         lines += _build_table(f"the {len(reached)} that outgrow the window", reached)
@@ -94,7 +85,7 @@ def _build_table(title: str, sessions: Played) -> list[str]:
     rows = [f"| {' | '.join([title, *head[1:]])} |", f"|{'---|' * len(head)}"]
     methods = next(iter(sessions.values()), {})
     for method in methods:
-        runs = [(own[method], own["none"]) for own in sessions.values()]
+        runs = [(own[method], own[NONE]) for own in sessions.values()]
         whole = [[sum(run.replay.bills[at].total for run in pair) for pair in zip(*runs, strict=True)] for at in (0, 1)]
         bills = [f"${own:,.2f}, {own / none:.2f}" for own, none in whole]
         needed, present = sum(run.needed for run, _ in runs), sum(run.present for run, _ in runs)
@@ -117,9 +108,9 @@ def _list_losses(played: Mapping[int, Played]) -> list[str]:
     for window, sessions in played.items():
         for name, runs in sessions.items():
             for method, run in runs.items():
-                if not _is_dearer(run, runs["none"]):
+                if not _is_dearer(run, runs[NONE]):
                     continue
-                replay, none = run.replay, runs["none"].replay
+                replay, none = run.replay, runs[NONE].replay
                 shares = [own.total / before.total for own, before in zip(replay.bills, none.bills, strict=True)]
                 left = replay.requests - replay.rewrote[-1] if replay.rewrote else 0
                 rewritten = sum(replay.sizes[at] for at in replay.rewrote)
@@ -136,8 +127,7 @@ def _list_losses(played: Mapping[int, Played]) -> list[str]:
 
 def main() -> None:
     """Measures, prints the section and, with `--write`, puts it into the page."""
-    methods = {**METHODS, **(EXPERIMENTS if "--experiments" in sys.argv else {})}
-    section = build_page(measure(methods))
+    section = build_page(measure(METHODS))
     print(section)
     if "--write" in sys.argv:
         text = PAGE.read_text("utf-8")

@@ -161,13 +161,13 @@ class PolicyPlayer:
         """See `Player.before`."""
         session, track = self._session, self._recording
         session.append(*track.messages[new_indexes.start : new_indexes.stop])
-        spent = self._compact_if_due(new_indexes)
+        spent = self._compact_if_due()
         visible = list(session.view.get_visible_messages())
         tokens = session.conversation.get_measures().token_cache.measure(visible)
         pieces = [ReplayMessage(self._get_key(s), size) for s, size in zip(visible, tokens, strict=True)]
         return ReplayRequest(pieces, spent.input_tokens, spent.output_tokens)
 
-    def _compact_if_due(self, new_indexes: range) -> ModelCost:  # noqa: ARG002 - experiments decide by what is new
+    def _compact_if_due(self) -> ModelCost:
         """Does what the policy's trigger says before the request, and returns what a model took for it."""
         check = self._session.compactor.build_call(window=self._window, floor=self._recording.prefix)
         is_due = self._session.compactor.is_check_due(check)

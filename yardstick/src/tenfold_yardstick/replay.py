@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tenfold.models.prices import Prices
 from tenfold_yardstick.bill import Bill, RequestTokens, build_price_table, compute_bill
@@ -63,13 +64,26 @@ class SessionReplay(Struct, frozen=True):
 
 
 def replay_session(
-    recording: Recording, method: str, build_player: PlayerFactory, *, window: int, prices: Sequence[Prices] = ()
+    recording: Recording,
+    method: str,
+    build_player: PlayerFactory,
+    *,
+    window: int,
+    prices: Sequence[Prices] = (),
+    fills_window: bool = False,
 ) -> SessionReplay:
-    """Plays a session with one method. Each request costs O(messages in view), and no message is counted twice."""
+    """Plays a session with one method. Each request costs O(messages in view), and no message is counted twice.
+
+    With `fills_window` a request above the window is billed as one that just fills it, all but what is new read from
+    the cache: the least that a client could have paid whose request is not refused. The bill of `tenfold bill` does so.
+    """
     began = time.perf_counter()
     player = build_player(recording, window)
     waits = [time.perf_counter() - began]
     requests, rewrote, answers = _play_requests(recording, player, waits)
+    overflows = sum(r.total > window for r in requests)
+    if fills_window:
+        requests = [_cap_request(request, window) for request in requests]
     refusals = [reason for reason in answers if reason]
     return SessionReplay(
         recording.name,
@@ -77,7 +91,7 @@ def replay_session(
         window,
         len(requests),
         max((r.total for r in requests), default=0),
-        sum(r.total > window for r in requests),
+        overflows,
         len(rewrote),
         sum(r.total for r in requests),
         sum(r.cache_reads for r in requests),
@@ -133,6 +147,12 @@ def _play_requests(
         player.record_usage(total)
         before = pieces
     return requests, rewrote, answers
+
+
+def _cap_request(request: RequestTokens, window: int) -> RequestTokens:
+    if request.total <= window:
+        return request
+    return replace(request, total=window, shared=max(0, window - request.new_input))
 
 
 def count_shared(before: Sequence[ReplayMessage], after: Sequence[ReplayMessage]) -> int:
