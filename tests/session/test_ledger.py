@@ -298,3 +298,14 @@ def test_a_summary_is_on_the_line_of_the_model_that_it_was_written_for() -> None
     (line,) = compute_bill(log.read(), by="model", find_prices=find_test_prices).lines
     assert (line.name, line.answers, line.summaries) == ("large", 2, 1)
     assert line.summary_paid == PRICES.compute_dollars(TokenUse(50_000, output=100))
+
+
+@pytest.mark.parametrize(("cached", "expected"), [(1_920, 9_920), (1_024, 9_024), (800, 4_000), (0, 0)])
+def test_what_the_cache_missed_it_would_have_missed_of_a_longer_request_too(cached: int, expected: int) -> None:
+    """Providers round what they cache to 128 tokens. As a share that was a large part of a longer request."""
+    log = Log()
+    log.answer(report(10_000, 0, 1_024))
+    log.hide(8_000)
+    log.answer(report(2_000, 0, 1_024))
+    log.answer(report(2_000, 0, cached))
+    assert log.read()[-1].unhidden.cached == expected

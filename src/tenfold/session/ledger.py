@@ -7,8 +7,9 @@ nothing is counted twice. Pure arithmetic: `bill.py` reads the store.
 What a request would have been without Tenfold is never observed. The ledger reckons it so that Tenfold gains least:
 
 - its input is what was sent and what the Blocks in force hide of it. What the model looked up is taken out again;
-- of that the cache would have held as large a share of the request before as it did of the request before that was
-  really sent. Right after a compaction nobody can tell, and the whole request before counts as cached;
+- of that the cache would have held the request before but for as many tokens as it missed of the one that was really
+  sent: providers round what they cache. Where it missed more than half, it would have missed as large a share. Right
+  after a compaction nobody can tell, and the whole request before counts as cached;
 - a request that is larger than the window could not have been sent at all. It counts as one that fills the window, all
   but what is new read from the cache, which is the least that a client without Tenfold could have paid;
 - the answer would have been the same.
@@ -305,7 +306,10 @@ def _estimate_cached(state: _PathState, sent: TokenUse, total: int) -> int:
     before = min(state.unhidden, total)
     if state.has_changed:
         return before if state.is_cached or sent.cached or sent.written else 0
-    return round(before * min(1.0, sent.cached / max(1, state.sent)))
+    missed = max(0, state.sent - sent.cached)
+    if missed <= state.sent // 2:
+        return max(0, before - missed)
+    return round(before * sent.cached / state.sent)
 
 
 # -- the bill ----------------------------------------------------------------------------------------------------------
