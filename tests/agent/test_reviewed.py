@@ -279,7 +279,7 @@ def test_an_error_of_any_kind_is_told_in_the_last_line(tmp_path: Path, capfd: py
 
 
 def test_a_server_that_never_says_why_an_answer_ended_can_be_streamed_from() -> None:
-    with Loopback(Served("Four of them.", breaks=3, smoothly=True)) as provider:
+    with Loopback(Served("Four of them.", finish="unsaid")) as provider:
         made = Agent(open_client(OPENAI, get_base_url(OPENAI, provider)), session=make_session(), window=WINDOW)
         asyncio.run(stream_prompt(made, TASK))
     assert [m.status for m in get_messages(made.session)] == ["ok", "ok"]

@@ -145,7 +145,7 @@ def test_a_provider_that_fails_is_a_line_and_the_input_goes_on_working() -> None
         await wait_until(pilot, lambda: any("401" in line for line in get_lines(chat)), "the failure is shown")
         text = "\n".join(get_lines(chat))
         assert SECRET not in text
-        assert "ModelHTTPError: HTTP 401" in text
+        assert "HTTP 401" in text
         assert "[bold]x[/]" in text, "what looks like markup is text"
         assert "Traceback" not in text
         await wait_until(pilot, lambda: "idle" in get_status(chat), "idle again")

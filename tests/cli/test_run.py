@@ -307,6 +307,30 @@ def test_a_stream_that_breaks_is_told_as_far_as_it_came(tenfold: Cli, folder: Pa
     assert lines[-1]["status"] == "failed"
 
 
+def test_an_answer_that_breaks_off_as_if_it_were_whole_is_no_answer_and_is_resumed(tenfold: Cli, folder: Path) -> None:
+    """A connection that is closed ends a body of HTTP/1.0. The first answer of a process counted as whole then."""
+    text = "One two three four five six seven eight nine ten."
+    with Loopback(Served(text, breaks=4, smoothly=True), "And so on.") as loopback:
+        ran = run_task(tenfold, folder, "Count", *build_model_options(loopback))
+        lines = check_lines(ran.objects)
+        assert (ran.code, lines[-1]["status"]) == (4, "failed")
+        assert "the answer broke off" in lines[-1]["error"]
+        (told,) = filter_lines(lines, "text")
+        assert told["partial"]
+        again = run_task(tenfold, folder, "", "--session", lines[0]["session"], *build_model_options(loopback))
+    assert (again.code, again.objects[-1]["answer"]) == (0, "And so on.")
+
+
+@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+def test_a_server_that_is_not_there_is_named(tenfold: Cli, folder: Path, model: str) -> None:
+    with Loopback("Never.") as loopback:
+        options = build_model_options(loopback, model)
+    ran = tenfold("run", "--task", "Hello", "--folder", folder, *options)
+    assert ran.code == 4
+    said = f"tenfold: no connection to {loopback.url}: nothing listens there; check that the server runs, and that its"
+    assert said in ran.err
+
+
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [

@@ -28,7 +28,7 @@ from tests.models.streams import stream_events
 
 Json = dict[str, Any]
 Api = Literal["chat", "responses", "messages", "generate", "converse"]
-Finish = Literal["stop", "length", "tool", "refusal"]
+Finish = Literal["stop", "length", "tool", "refusal", "unsaid"]
 PATHS: Mapping[str, Api] = {
     "/chat/completions": "chat",
     "/responses": "responses",
@@ -42,10 +42,11 @@ PATHS: Mapping[str, Api] = {
 class Served(Struct, frozen=True):
     """One scripted answer. A `status` other than 200 is an error; `hang` is how many seconds to say nothing first.
 
-    `call` is what a `finish` of "tool" calls: the end of its id, the tool's name, the arguments; `also` are calls
-    beside it. At Responses the ids of other items end alike. `thought` is what the model thought, with the signature
-    that the API gives it: thinking at Anthropic (redacted if there is no text), a reasoning item at Responses, a
-    thoughtSignature at Google; nothing at the others.
+    With a `finish` of "unsaid", Chat never says why the answer ended. `call` is what a `finish` of "tool" calls: the
+    end of its id, the tool's name, the arguments; `also` are calls beside it. At Responses the ids of other items end
+    alike.
+    `thought` is what the model thought, with the signature that the API gives it: thinking at Anthropic (redacted if
+    there is no text), a reasoning item at Responses, a thoughtSignature at Google; nothing at the others.
     A `body` is what an error answers, word for word. A stream ends after `breaks` events: in the middle of the body, or
     `smoothly`, as if that were all; an answer that is not streamed after as many bytes. At Responses a text stands
     before calls only if it `speaks_first`.
@@ -238,7 +239,7 @@ def _build_chat(served: Served, model: str) -> Json:
             {"id": f"call_{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(wanted)}}
             for number, name, wanted in served.calls
         ]
-    ends = {"stop": "stop", "length": "length", "tool": "tool_calls", "refusal": "content_filter"}
+    ends = {"stop": "stop", "length": "length", "tool": "tool_calls", "refusal": "content_filter", "unsaid": None}
     taken, given = served.tokens
     return {
         "id": "chatcmpl-1",

@@ -14,11 +14,12 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from inspect import signature
 from typing import Any
+from urllib.parse import urlsplit
 
 from tenfold.core.meter.windows import find_window
 from tenfold.core.record.ask import Answer, SummaryAsk
@@ -244,8 +245,39 @@ def _extract_message(exc: AgentRunError | UserError) -> str:
 
 
 def describe_error(exc: AgentRunError | UserError) -> str:
-    """Describes what went wrong in the provider's words, without keys."""
-    return without_keys(_extract_message(exc))[:500]
+    """Describes what went wrong in the provider's words, without keys. A server that is not there is named."""
+    text = _describe_missing_server(exc) if isinstance(exc, ModelConnectionError) else ""
+    return without_keys(text or _extract_message(exc))[:500]
+
+
+def _describe_missing_server(exc: ModelConnectionError) -> str:
+    """Names the address that could not be connected to, and the reason. "" if the server was reached or is unknown."""
+    causes = list(_list_causes(exc))
+    host = next((url for cause in causes if (url := _get_server(cause))), "")
+    if exc.phase != "connect" or not host:
+        return ""
+    system = next((cause for cause in reversed(causes) if isinstance(cause, OSError)), None)
+    why = "nothing listens there" if isinstance(system, ConnectionRefusedError) else (system and system.strerror) or exc
+    return f"no connection to {host}: {why}; check that the server runs, and that its address is right"
+
+
+def _list_causes(exc: BaseException) -> Iterator[BaseException]:
+    """Yields an error and what led to it, the first cause last."""
+    cause: BaseException | None = exc
+    while cause is not None:
+        yield cause
+        grouped = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else None
+        cause = grouped or cause.__cause__ or cause.__context__
+
+
+def _get_server(exc: BaseException) -> str:
+    """Returns the address of the server that a request was meant for, without a path or a name. "" if it is unknown."""
+    try:
+        request = getattr(exc, "request", None)
+    except RuntimeError:  # an error of httpx that was given no request
+        return ""
+    url = urlsplit(str(getattr(request, "url", "")))
+    return f"{url.scheme}://{url.netloc.rpartition('@')[2]}" if url.netloc else ""
 
 
 def without_keys(text: str) -> str:

@@ -59,7 +59,8 @@ DEFAULT_OUTPUT_RESERVE = 4_096
 models that count the answer into the window (`_LEGACY_DEFAULT_MAX_TOKENS`). In a small window it is a sixteenth of the
 window instead."""
 _FINISH_REASON_PROVIDERS = frozenset({"anthropic", "bedrock", "google", "google-cloud", "groq", "mistral"})
-"""Providers that say at the end of every answer why it ended. Not all servers that speak OpenAI's protocol do."""
+"""Providers that say at the end of every answer why it ended. Few servers that speak OpenAI's protocol do not; those
+report at least the usage at the end."""
 
 
 def get_output_reserve(settings: ModelSettings | None, window: int | None) -> int:
@@ -187,7 +188,9 @@ class Memory(AbstractCapability[Any]):
             )
         if self._is_streaming and self._is_cut_off(response):
             ctx.messages.append(replace(response, state="interrupted"))
-            raise ModelConnectionError(name, "the stream ended before the answer was complete", phase="read")
+            raise ModelConnectionError(
+                name, "the answer broke off: the stream ended without a reason to end", phase="read"
+            )
         self.answer = response.text or ""
         self._result_queue = _ToolResultQueue(tuple(call.tool_call_id for call in response.tool_calls))
         await self._async_session.append(*MessageReader().read([response])[0], run=response.run_id or "")
@@ -196,13 +199,16 @@ class Memory(AbstractCapability[Any]):
     def _is_cut_off(self, response: ModelResponse) -> bool:
         """Returns whether a streamed answer was cut off before its end.
 
-        A provider known to say why each answer ended has not said so for this one. A provider that has never said it
-        may be one that never does; clients then fill in "stop".
+        A provider known to say why each answer ended has not said so for this one. One that has never said it may be
+        one that never does; then an answer without a report of the usage, which comes last, was cut off. Clients fill
+        in "stop" for both. A model of this process (no provider's name) reports nothing and is not cut off.
         """
         if (response.provider_details or {}).get("finish_reason"):
             self._reporting_providers.add(response.provider_name)
             return False
-        return response.finish_reason in {None, "stop"} and response.provider_name in self._reporting_providers
+        is_reporting = response.provider_name in self._reporting_providers
+        is_reported = response.provider_name is None or bool(response.usage.output_tokens)
+        return response.finish_reason in {None, "stop"} and (is_reporting or not is_reported)
 
     async def wrap_tool_execute(
         self,

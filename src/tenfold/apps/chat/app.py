@@ -488,9 +488,10 @@ def describe_failure(exc: BaseException) -> str:
         exc = exc.exceptions[0]
     if isinstance(exc, TenfoldError):
         text = without_keys(str(exc))
+    elif isinstance(exc, AgentRunError | UserError):
+        text = describe_error(exc)
     else:
-        message = describe_error(exc) if isinstance(exc, AgentRunError | UserError) else without_keys(str(exc))
-        text = f"{type(exc).__name__}: {message}"
+        text = f"{type(exc).__name__}: {without_keys(str(exc))}"
     return to_one_line(text, 800)
 
 

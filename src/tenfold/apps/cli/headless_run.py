@@ -234,18 +234,22 @@ async def run_headless(agent: Agent, prompt: str, options: AgentOptions, lines: 
 
 
 class _RunPrinter:
-    """Turns pydantic-ai's events into lines. A text becomes one line when it is complete."""
+    """Turns pydantic-ai's events into lines.
+
+    A text becomes one line when it is complete: when something follows it, for a stream that is cut off ends it too.
+    """
 
     def __init__(self, lines: JsonLines) -> None:
         self._lines, self._text, self.answer = lines, "", ""
+        self._is_ended = False
 
     def print_event(self, event: AgentStreamEvent | AgentRunResultEvent[str]) -> None:
         """Prints a line for the event, if there is one for it."""
+        if self._is_ended:
+            self._print_text(is_partial=False)
         match event:
             case PartEndEvent(part=TextPart(content=text)):
-                self._text = ""
-                if text:
-                    self._lines("text", text=text, partial=False)
+                self._text, self._is_ended = text, True
             case FunctionToolCallEvent(part=part):
                 text = part.args_as_json_str()
                 values = decode_arguments(text)
@@ -263,8 +267,12 @@ class _RunPrinter:
 
     def print_partial_text(self) -> None:
         """Prints the beginning of a text that was cut off."""
-        if self._text:
-            self._lines("text", text=self._text, partial=True)
+        self._print_text(is_partial=True)
+
+    def _print_text(self, *, is_partial: bool) -> None:
+        text, self._text, self._is_ended = self._text, "", False
+        if text:
+            self._lines("text", text=text, partial=is_partial)
 
 
 def _sum_usage(agent: Agent, start: int) -> dict[str, int | None]:
