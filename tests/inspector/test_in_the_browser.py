@@ -155,7 +155,7 @@ def test_a_hidden_rule_is_made_one_and_the_next_compaction_tells_the_model(brows
     session = make_session(store, steps=60)
     append_summary(session, 2, 60, "what was done at first")
     browser.go("/session?id=work&at=4")
-    browser.wait_for_text("Hidden with", "#reader")
+    browser.wait_for_text("Replaced by a summary with", "#reader")
     browser.go("/session?id=work&at=0")
     browser.press("#reader summary", "Keep it as a rule")
     browser.fill("#keep-text", "Ask before each release.")

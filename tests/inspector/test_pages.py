@@ -15,6 +15,7 @@ from tenfold.apps.inspector import session_pages as pages
 from tenfold.apps.inspector.timeline import MOST_SEGMENTS, WIDTH, MeasuredSession, build_timeline, measure_session
 from tenfold.core.meter.counters import measure_messages
 from tenfold.core.record.entry import get_message
+from tenfold.errors import NotFoundError
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import Store
 from tenfold.store.location import open_store
@@ -74,7 +75,7 @@ def test_every_entry_says_whether_it_is_seen(log: Log) -> None:
             assert row.position in shown | instead  # a broken step is shown repaired
         elif row.seen == "shortened":
             assert row.position in instead
-        elif row.seen == "hidden":
+        elif row.seen in ("hidden", "replaced"):
             assert row.position not in shown
 
 
@@ -99,7 +100,7 @@ def test_the_tree_of_blocks_leads_down_to_every_original(log: Log) -> None:
         block, index = stack.pop()
         stack += [(node.block, node.index) for node in pages.list_block_nodes(opened, block, index)]
         found |= {row.position for row in pages.list_covered_rows(measured, block, index)}
-    hidden = {at for at, state in enumerate(measured.states) if state == "hidden" and measured.sizes[at]}
+    hidden = {at for at, state in enumerate(measured.states) if state in ("hidden", "replaced") and measured.sizes[at]}
     assert hidden <= found or len(hidden) > pages.ROWS
 
 
@@ -184,3 +185,55 @@ def test_words_are_marked_wherever_they_stand() -> None:
         ("The ", False), ("Port", True), (", ", False), ("port", True), (" 8443", False),
     ]  # fmt: skip
     assert pages.mark_words("as it is", "") == [("as it is", False)]
+
+
+def test_a_replaced_message_says_which_of_its_sentences_are_in_view(client: TestClient, store: Store) -> None:
+    session = make_session(store)
+    append_summary(session, 0, 9, f"The user said: {RULE}")
+    page = html.unescape(client.get("/session/message?id=work&at=0").text)
+    assert "replaced by a summary" in page
+    assert f"<mark>{RULE}</mark>" in page
+    assert f"<mark>Mend the parser; {DETAIL}.</mark>" not in page
+    assert ", hidden" not in page
+    assert "replaced" in client.get("/session?id=work").text
+
+
+def test_a_message_out_of_view_says_how_it_can_be_pinned(client: TestClient, store: Store) -> None:
+    session = make_session(store)
+    assert "Pin…" in client.get("/session/message?id=work&at=0").text
+    first = append_summary(session, 0, 9, "first")
+    append_summary(session, 14, 20, "between")
+    append_summary(session, 0, 30, "all of it")
+    with pytest.raises(NotFoundError, match="messages in view"):
+        session.pin(session.view.path.get_entry(0).id)
+    page = client.get("/session/message?id=work&at=0").text
+    assert "Pin…" not in page
+    assert "Replaced by compactions 1, 3, so it cannot be pinned" in " ".join(page.split())
+    assert f"block={first}" in page
+    assert 'href="#keep"' in page
+    session.undo(first)
+    assert "Pin…" in client.get("/session/message?id=work&at=0").text
+
+
+def test_the_list_counts_the_compactions_in_force(client: TestClient, store: Store) -> None:
+    session = make_session(store)
+    for _ in range(3):
+        append_summary(session, 2, 9, "undone")
+        session.undo()
+    append_summary(session, 2, 9, "in force")
+    assert '<td class="n">1</td>' in client.get("/size?id=work").text
+
+
+def test_a_session_is_live_after_a_message_and_not_after_a_compaction(client: TestClient, store: Store) -> None:
+    session = make_session(store)
+    assert "live" in client.get("/live/mark?id=work").text
+    old = [replace(entry, time=1) for entry in session.view.path.get_entries(0, session.view.length - 1)]
+    copy = Session.create(SessionAddress(store, "imported"), "tenfold")
+    copy.conversation.append(
+        [replace(entry, id=f"old-{at}", parent=f"old-{at - 1}" if at else None) for at, entry in enumerate(old)]
+    )
+    append_summary(copy, 2, 9, "compacted just now")
+    row = next(row for row in store.list_sessions("default") if row.info.id == "imported")
+    assert row.last_time is not None
+    assert row.last_time > 1
+    assert not client.get("/live/mark?id=imported").text.strip()

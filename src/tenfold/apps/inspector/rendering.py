@@ -69,6 +69,7 @@ def _load_environment() -> Environment:
     environment.filters["clock"] = format_clock
     environment.tests["live"] = is_live
     environment.filters["dollars"] = lambda value: show_minus(format_dollars(value))
+    environment.filters["quotations"] = pages.mark_quotations
     environment.filters["minus"] = show_minus
     environment.globals["address"] = build_address
     environment.globals["most_rule_characters"] = pages.MOST_RULE_CHARACTERS

@@ -10,6 +10,7 @@ from tenfold.apps.inspector import session_pages as pages
 from tenfold.apps.inspector.live import list_near
 from tenfold.apps.inspector.rendering import build_address, respond
 from tenfold.apps.inspector.visits import OpenSession, Page, Visit
+from tenfold.core.record.entry import get_message
 from tenfold.core.record.fact import Fact
 from tenfold.session import Session
 from tenfold.session.tree import build_rows
@@ -41,6 +42,16 @@ def show_size(visit: Visit) -> Response:
     opened = visit.open()
     with opened.lock:
         return respond("size.html", timeline=opened.draw())
+
+
+def show_live_mark(visit: Visit) -> Response:
+    """Marks a session as live if a message came in the last minutes. What Tenfold itself did to it does not count."""
+    opened = visit.open()
+    with opened.lock:
+        path = opened.measure().view.path
+        entries = (path.get_entry(at) for at in range(path.length - 1, -1, -1))
+        newest = next((entry for entry in entries if get_message(entry) is not None), None)
+        return respond("live_mark.html", time=getattr(newest, "time", None))
 
 
 def respond_about(visit: Visit, opened: OpenSession, template: str, tab: str, **values: Any) -> Response:  # noqa: ANN401
@@ -172,6 +183,7 @@ def search_session(visit: Visit) -> Response:
 PAGES: tuple[tuple[str, str, Page], ...] = (
     ("/", "GET", show_sessions),
     ("/size", "GET", show_size),
+    ("/live/mark", "GET", show_live_mark),
     ("/session", "GET", show_messages),
     ("/session/rows", "GET", show_rows),
     ("/session/message", "GET", show_message),

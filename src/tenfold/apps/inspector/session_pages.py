@@ -18,7 +18,20 @@ from msgspec import Struct
 from tenfold.apps.inspector.timeline import MeasuredSession, Seen
 from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, RangeRef, Run, Substitute
 from tenfold.core.record.entry import Attempt, CustomEntry, Entry, Pin, Retraction, Setting, get_kind, get_message
-from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
+from tenfold.core.record.message import (
+    Document,
+    Image,
+    Message,
+    OpaquePart,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    get_text,
+)
+from tenfold.core.text.excerpts import collapse_spaces, has_words
+from tenfold.core.text.sentences import split_sentences
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import VisibleMessage
 from tenfold.errors import NotFoundError
@@ -70,7 +83,8 @@ class ShownMessage(Struct, frozen=True):
     """A whole message: who wrote it, where it stands, its parts, and what the model sees in its place.
 
     `cover` is what stands for the whole range that it is hidden with, None for a message that is seen. `hidden_by` are
-    the number and id of each compaction in force that covers a message that is not seen as it was.
+    the number and id of each compaction in force that covers a message that is not seen as it was. `quotations` are its
+    sentences that a summary in view has word for word.
     """
 
     row: LogRow
@@ -79,6 +93,7 @@ class ShownMessage(Struct, frozen=True):
     time: int | None = None
     cover: Comparison | None = None
     hidden_by: tuple[tuple[int, str], ...] = ()
+    quotations: tuple[str, ...] = ()
 
 
 class DiffLine(Struct, frozen=True):
@@ -218,10 +233,27 @@ def read_message(measured: MeasuredSession, position: int, limit: int | None = M
     message = get_message(entry)
     parts = show_parts(message, limit) if message is not None else _show_entry(entry, limit)
     instead = [part for each in measured.substitutes.get(position, ()) for part in show_parts(each, limit)]
-    cover = _find_cover(measured, position) if row.seen == "hidden" else None
-    is_changed = row.seen in ("hidden", "shortened")
-    hidden_by = tuple(_list_covering_blocks(view, position)) if is_changed else ()
-    return ShownMessage(row, parts, tuple(instead), getattr(entry, "time", None), cover, hidden_by)
+    is_out = row.seen in ("hidden", "replaced")
+    hidden_by = tuple(_list_covering_blocks(view, position)) if is_out or row.seen == "shortened" else ()
+    return ShownMessage(
+        row,
+        parts,
+        tuple(instead),
+        getattr(entry, "time", None),
+        _find_cover(measured, position) if is_out else None,
+        hidden_by,
+        tuple(_list_quotations(measured, message)) if is_out and message is not None else (),
+    )
+
+
+def _list_quotations(measured: MeasuredSession, message: Message) -> Iterator[str]:
+    """Yields the sentences of a message that a summary in view has word for word. One of a single word says nothing."""
+    summaries = [each.message for each in measured.seen if each.original_position is None]
+    told = collapse_spaces("\n".join(map(get_text, summaries)))
+    for sentence in split_sentences(get_text(message)):
+        words = collapse_spaces(sentence)
+        if " " in words and has_words(words, told):
+            yield escape_unseen(sentence)
 
 
 def _list_covering_blocks(view: View, position: int) -> Iterator[tuple[int, str]]:
@@ -437,6 +469,13 @@ def mark_words(text: str, words: str) -> list[tuple[str, bool]]:
     if not wanted:
         return [(text, False)]
     pieces = re.split(f"({'|'.join(wanted)})", text, flags=re.IGNORECASE)
+    return [(piece, number % 2 == 1) for number, piece in enumerate(pieces) if piece]
+
+
+def mark_quotations(text: str, quotations: Sequence[str]) -> list[tuple[str, bool]]:
+    """Splits a text into pieces, each with whether it is one of the quotations."""
+    wanted = "|".join(sorted({re.escape(each) for each in quotations}, key=len, reverse=True))
+    pieces = re.split(f"({wanted})", text) if wanted else [text]
     return [(piece, number % 2 == 1) for number, piece in enumerate(pieces) if piece]
 
 

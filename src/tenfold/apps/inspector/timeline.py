@@ -28,7 +28,8 @@ MOST_READ = 4_000
 WIDTH = 1_000.0
 """The width of a bar in its own units."""
 
-Seen = Literal["shown", "shortened", "hidden", "summary"]
+Seen = Literal["shown", "shortened", "replaced", "hidden", "summary"]
+"""How an entry is seen: as it was, shortened, told by a summary of its range, not at all; or it is a summary itself."""
 
 
 class Segment(Struct, frozen=True):
@@ -168,14 +169,17 @@ def build_timeline(measured: MeasuredSession) -> Timeline:
 
 
 def find_states(view: View) -> list[Seen]:
-    """Finds for every position whether the model sees it as it was, shortened, or not at all."""
+    """Finds for every position whether the model sees it as it was, shortened, told by a summary, or not at all."""
     states: list[Seen] = ["hidden"] * view.length
     for ref in view.range_refs:
         if isinstance(ref, BlockPart):
-            for item in view.get_replacement(ref).shown_items:
+            items = view.get_replacement(ref).shown_items
+            if any(isinstance(item, Substitute) and item.original_position is None for item in items):
+                states[ref.first : ref.last + 1] = ["replaced"] * (ref.last + 1 - ref.first)
+            for item in items:
                 if isinstance(item, KeptOriginal):
                     states[item.position] = "shown"
-                elif item.original_position is not None and states[item.original_position] == "hidden":
+                elif item.original_position is not None and states[item.original_position] != "shown":
                     states[item.original_position] = "shortened"
         else:
             states[ref.first : ref.last + 1] = ["shown"] * (ref.last + 1 - ref.first)
