@@ -94,6 +94,7 @@ def test_a_plot_is_drawn_in_each_format(billed: Cli, tmp_path: Path) -> None:
         file = tmp_path / f"bill.{suffix}"
         billed.run_ok("bill", "--plot", file)
         assert file.read_bytes().startswith(start)
+    assert b"Oblique" not in (tmp_path / "bill.svg").read_bytes(), "the title is no formula between dollar signs"
     assert billed("bill", "--plot", tmp_path / "bill.svg").code != 0  # it is not replaced unasked
 
 

@@ -309,3 +309,12 @@ def test_what_the_cache_missed_it_would_have_missed_of_a_longer_request_too(cach
     log.answer(report(2_000, 0, 1_024))
     log.answer(report(2_000, 0, cached))
     assert log.read()[-1].unhidden.cached == expected
+
+
+def test_a_summary_for_a_model_without_known_prices_is_no_loss() -> None:
+    log = Log()
+    log.answer(report(100_000, 10, model="unpriced"), time=1)
+    log.hide(80_000, spent=ModelCost(1, 50_000, 100, "m", 0.12), time=2)
+    log.answer(report(20_000, 10, model="unpriced"), time=3)
+    total = compute_bill(log.read(), find_prices=find_test_prices).total
+    assert (total.saving, total.unpriced, total.saved_tokens) == (0, 3, 30_000)

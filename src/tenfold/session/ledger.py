@@ -212,6 +212,8 @@ class SessionLedger:
     def _price_summary(self, spent: ModelCost, time: int | None) -> list[LedgerRow]:
         use = TokenUse(uncached=spent.input_tokens, output=spent.output_tokens)
         row = replace(self._build_row("summary", spent.model, time, use), served=self._served)
+        if self._served and self._find_prices(self._served, format_day(time)) is None:
+            return [replace(row, paid=None, unhidden_paid=None)]  # with its price alone there would only be a loss
         if spent.price is not None:
             row = replace(row, paid=_split_price(spent, row.paid), unhidden_paid=Dollars())
         return [row]

@@ -187,7 +187,8 @@ def draw_bill(found: Bill, format: str) -> bytes:
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="upper left", frameon=False)
     total = found.total
-    axes.set_title(f"{format_dollars(total.saving)} saved of {format_dollars(total.unhidden_paid.total)}", loc="left")
+    title = f"{format_dollars(total.saving)} saved of {format_dollars(total.unhidden_paid.total)}"
+    axes.set_title(title, loc="left", parse_math=False)  # two dollar signs would begin and end a formula
     out = io.BytesIO()
     figure.savefig(out, format=format)
     return out.getvalue()
