@@ -81,16 +81,17 @@ def build_page(played: Mapping[int, Played]) -> str:
 
 def _build_table(title: str, sessions: Played) -> list[str]:
     names = [name.rpartition(":")[2] for name in DEFAULT_PRICE_LISTS]
-    head = ["", "compactions", *(f"{name}, of none" for name in names), "dearer than none", "still seen"]
+    shares = (f"{name}, of none (of none that is never refused)" for name in names)
+    head = ["", "compactions", *shares, "dearer than none", "still seen"]
     rows = [f"| {' | '.join([title, *head[1:]])} |", f"|{'---|' * len(head)}"]
     methods = next(iter(sessions.values()), {})
     for method in methods:
-        runs = [(own[method], own[NONE]) for own in sessions.values()]
-        whole = [[sum(run.replay.bills[at].total for run in pair) for pair in zip(*runs, strict=True)] for at in (0, 1)]
-        bills = [f"${own:,.2f}, {own / none:.2f}" for own, none in whole]
-        needed, present = sum(run.needed for run, _ in runs), sum(run.present for run, _ in runs)
-        dearer = sum(_is_dearer(run, none) for run, none in runs)
-        count = sum(run.replay.compactions for run, _ in runs)
+        runs = [(own[method], own[NONE], own[UNREFUSED]) for own in sessions.values()]
+        whole = [[sum(run.replay.bills[at].total for run in each) for each in zip(*runs, strict=True)] for at in (0, 1)]
+        bills = [f"${own:,.2f}, {own / none:.2f} ({own / unrefused:.2f})" for own, none, unrefused in whole]
+        needed, present = sum(run.needed for run, *_ in runs), sum(run.present for run, *_ in runs)
+        dearer = sum(_is_dearer(run, none) for run, none, _ in runs)
+        count = sum(run.replay.compactions for run, *_ in runs)
         rows.append(f"| `{method}` | {count:,} | {' | '.join(bills)} | {dearer} | {present / max(1, needed):.3f} |")
     return [*rows, ""]
 
@@ -108,7 +109,7 @@ def _list_losses(played: Mapping[int, Played]) -> list[str]:
     for window, sessions in played.items():
         for name, runs in sessions.items():
             for method, run in runs.items():
-                if not _is_dearer(run, runs[NONE]):
+                if method == UNREFUSED or not _is_dearer(run, runs[NONE]):
                     continue
                 replay, none = run.replay, runs[NONE].replay
                 shares = [own.total / before.total for own, before in zip(replay.bills, none.bills, strict=True)]

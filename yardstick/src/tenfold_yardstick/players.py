@@ -31,7 +31,7 @@ from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.ids import IDS
 from tenfold.store.sqlite.store import SqliteStore
-from tenfold.testing.chats import MODEL, get_counter
+from tenfold.testing.chats import MODEL, get_counter, render_view
 from tenfold.testing.methods import BASELINES, Method, UnableError
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.cases import EvalSession
@@ -256,6 +256,10 @@ class MethodPlayer:
 
     def record_usage(self, prompt_tokens: int) -> None:
         """Learns nothing."""
+
+    def read_view(self) -> str:
+        """Reads what the last request showed."""
+        return render_view([message for message, _ in self._messages])
 
     def _list_sent(self) -> list[ReplayMessage]:
         return [piece for _, piece in self._messages]
