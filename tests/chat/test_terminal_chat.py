@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from socket import create_connection
@@ -17,6 +18,7 @@ from tenfold.errors import NotFoundError
 from tenfold.store.sqlite.store import SqliteStore
 from tests.chat.recorded import create_session
 from tests.chat.terminal import CTRL_D, END, ENTER, ESCAPE, PAGE_DOWN, THE_END, UP, Terminal
+from tests.models.loopback import Loopback
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
 TITLE = "\x1b]0;a title\x07"
@@ -87,6 +89,38 @@ def test_a_first_conversation_without_a_key(home: Path) -> None:
         assert chat.wrote.rfind(b"\x1b[?1049l") > chat.wrote.rfind(b"\x1b[?1049h"), "the screen of before is back"
         for sequence in (TITLE, RED, "\x1b]0;a"):
             assert sequence.encode() not in chat.wrote
+
+
+def test_the_line_that_resumes_a_chat_with_a_server_of_ones_own_works(home: Path) -> None:
+    """It named the session alone, and was refused: the server is not remembered."""
+    with Loopback("Hello to you.") as server:
+        given = (
+            "--model",
+            "mine",
+            "--base-url",
+            f"{server.url}/v1",
+            "--window",
+            "9000",
+            "--folder",
+            str(home / "work"),
+        )
+        with Terminal(home, "chat", *given, size=(80, 24)) as chat:
+            chat.wait_for_text("idle")
+            chat.say("Hello")
+            chat.wait_for_text("Hello to you.", "idle")
+            chat.press(CTRL_D)
+            assert chat.wait_for_end() == 0
+        found = re.search(rb"Resume with: tenfold (chat [^\x1b]+)\x1b", chat.wrote)
+        assert found is not None
+        line = shlex.split(found[1].decode())
+        assert line[3:] == list(given)
+        with Terminal(home, *line[:3], size=(80, 24)) as chat:
+            assert chat.wait_for_end() == 2
+            assert "which ran with openai:mine" in " ".join(chat.text.split())
+        with Terminal(home, *line, size=(80, 24)) as chat:
+            chat.wait_for_text("Hello to you.", "idle")
+            chat.press(CTRL_D)
+            assert chat.wait_for_end() == 0
 
 
 def test_what_is_typed_while_it_loads_is_kept_and_an_empty_session_is_not(home: Path) -> None:

@@ -185,7 +185,7 @@ def choose_model(
             return name, open_client(name)
         except UsageError as exc:
             report(f"the session's model cannot be used: {exc}")
-    return _find_keyed_model(os.environ, report) or _choose_demonstration(is_real=is_real)
+    return _find_keyed_model(os.environ, report) or _choose_demonstration(is_real=is_real, recorded=recorded_model)
 
 
 def _find_keyed_model(environ: Mapping[str, str], report: Callable[[str], None]) -> tuple[str, Model] | None:
@@ -198,11 +198,13 @@ def _find_keyed_model(environ: Mapping[str, str], report: Callable[[str], None])
     return None
 
 
-def _choose_demonstration(*, is_real: bool) -> tuple[str, Model]:
+def _choose_demonstration(*, is_real: bool, recorded: str = "") -> tuple[str, Model]:
     if is_real:
+        model = recorded or "PROVIDER:NAME"
         raise UsageError(
-            "the demonstration is a script and does not go on with a session of a real model: name a model with "
-            f"--model PROVIDER:NAME, or set a provider's key, such as {PROVIDER_KEYS[0].variable}"
+            "the demonstration is a script and does not go on with a session of a real model"
+            f"{f', which ran with {recorded}' if recorded else ''}: name one with --model {model} (and --base-url URL, "
+            f"if a server of your own runs it), or set a provider's key, such as {PROVIDER_KEYS[0].variable}"
         )
     return DEMONSTRATION, build_demonstration()
 

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tenfold.apps.cli.console import format_id, print_note
+from tenfold.apps.cli.process import join_command
 from tenfold.apps.cli.source_files import parse_path
 from tenfold.apps.cli.store_access import (
     BaseUrlOption,
@@ -27,7 +28,12 @@ from tenfold.apps.cli.store_access import (
     open_cli_store,
 )
 from tenfold.errors import BadInput, UsageError
-from tenfold.store.base import MEMORY_LOCATION
+from tenfold.models.choose import qualify_served_model
+from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION
+
+if TYPE_CHECKING:
+    from tenfold.apps.agent.factory import AgentOptions
+    from tenfold.apps.agent.runtime import Agent
 
 ModelOption = Annotated[
     str,
@@ -87,13 +93,33 @@ def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
         with open_cli_store(store, create=not session) as place:
             app = run_chat(place, options, location=None if location == MEMORY_LOCATION else location)
             is_dropped = drop_empty_session(app.agent)
+            resume_line = "" if is_dropped else _build_resume_line(options, app.agent, store)
     unsent = f"{len(app.queue)} queued inputs were not sent. " if app.queue else ""
-    session_id = format_id(app.agent.session.address.session)
-    kept = (
-        "Nothing was said, so nothing is kept." if is_dropped else f"Resume with: tenfold chat --session {session_id}"
-    )
-    print_note(f"{unsent}{kept}")
+    kept = f"Resume with: {resume_line}" if resume_line else "Nothing was said, so nothing is kept."
+    print_note(f"{unsent}{kept}", soft_wrap=True)
     return 0
+
+
+def _build_resume_line(options: AgentOptions, agent: Agent, store: str | None) -> str:
+    """Builds the command that resumes a chat as it was started: a server of the user's own is not remembered.
+
+    A model that the user has switched to is: it was not given, and neither was its server.
+    """
+    name = qualify_served_model(options.model) if options.base_url else options.model
+    is_given = agent.model.model_name in (name, name.partition(":")[2])
+    given = {
+        "--session": format_id(agent.session.address.session),
+        "--model": options.model if is_given else "",
+        "--base-url": options.base_url if is_given else "",
+        "--window": options.window if is_given else None,
+        "--policy": options.policy,
+        **{f"--{name.replace('_', '-')}": value for name, value in options.sizes.items()},
+        "--store": store,
+        "--namespace": options.namespace if options.namespace != DEFAULT_NAMESPACE else "",
+        "--folder": options.root if options.root != Path() else None,
+    }
+    words = [word for name, value in given.items() if value not in (None, "") for word in (name, str(value))]
+    return join_command(["tenfold", "chat", *words])
 
 
 @contextmanager

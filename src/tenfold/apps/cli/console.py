@@ -120,9 +120,10 @@ def show_command(command: str) -> None:
     build_console().print(Text(f"    {replace_unencodable(command)}"), soft_wrap=True)
 
 
-def print_note(text: str, *, style: str = "dim") -> None:
-    """Prints a line to standard error, so that a pipe gets results only."""
-    build_console(stderr=True).print(Text(replace_unencodable(strip_controls(text), sys.stderr)), style=style)
+def print_note(text: str, *, style: str = "dim", soft_wrap: bool = False) -> None:
+    """Prints a line to standard error, so that a pipe gets results only. With `soft_wrap` it can be copied whole."""
+    shown = Text(replace_unencodable(strip_controls(text), sys.stderr))
+    build_console(stderr=True).print(shown, style=style, soft_wrap=soft_wrap or None)
 
 
 def fit_line(text: str, columns: int) -> str:
