@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+
 from tenfold.core.record.message import Message
 from tenfold.session import Session, SessionAddress
 from tenfold.store.access import create_key
@@ -50,6 +53,43 @@ def test_from_the_list_to_a_message_and_back_with_the_keys(browser: Browser, sto
     assert browser.read(".hits mark") == "8443"
     browser.press(".hits a", "entry 0")
     browser.wait_for_text(DETAIL, "#reader")
+    assert_untroubled(browser)
+
+
+def test_the_keys_lead_through_every_page(browser: Browser, store: Store) -> None:
+    session = make_session(store)
+    make_session(store, "other")
+
+    def press(*keys: str) -> WebElement:
+        for key in keys:
+            browser.driver.switch_to.active_element.send_keys(key)
+        return browser.driver.switch_to.active_element
+
+    browser.go("/")
+    assert "other" in press("j").text
+    assert "work" in press("j").text
+    assert "other" in press("k").text
+    browser.go("/session?id=work")
+    stops = browser.driver.execute_script(
+        "return [...document.querySelectorAll('#list, #list *')].filter(e => e.tabIndex >= 0)"
+    )
+    assert [each.get_attribute("id") for each in stops] == ["e0"]
+    assert press("j", Keys.ARROW_DOWN).get_attribute("id") == "e1"
+    press(Keys.ENTER)
+    browser.wait_for_text("I begin.", "#reader")
+    browser.wait(lambda: browser.driver.switch_to.active_element.get_attribute("id") == "reader")
+    assert press(Keys.ESCAPE).get_attribute("id") == "e1"
+    press("/")
+    browser.wait_for_path("/session/search")
+    browser.wait(lambda: browser.driver.switch_to.active_element.get_attribute("id") == "words")
+    press("parser", Keys.ENTER)
+    browser.wait_for_text("entry 0", ".hits")
+    browser.find("body").click()
+    assert press("j").text == "entry 0"
+    browser.go("/bill")
+    press("/")
+    browser.wait(lambda: browser.driver.switch_to.active_element.get_attribute("id") == "words")
+    assert session.view.length
     assert_untroubled(browser)
 
 

@@ -187,6 +187,44 @@ def test_words_are_marked_wherever_they_stand() -> None:
     assert pages.mark_words("as it is", "") == [("as it is", False)]
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "marked"),
+    [
+        ("the season as a reason", "as", ["as"]),
+        ("report the port", "port", ["port"]),
+        ("has them, as the rest", '"as the"', ["as the"]),
+        ("the prices of a price, unpriced", "prices", ["prices", "price"]),
+        ("open part0.py, not part01", "part0.py", ["part0.py"]),
+        ("\u6211\u5011\u6703\u8b70\u4e86", "\u6703\u8b70", ["\u6703\u8b70"]),
+    ],
+)
+def test_only_whole_words_are_marked(text: str, words: str, marked: list[str]) -> None:
+    pieces = pages.mark_words(text, words)
+    assert "".join(piece for piece, _ in pieces) == text
+    assert [piece for piece, is_hit in pieces if is_hit] == marked
+
+
+def test_a_hit_says_whose_it_is_and_whether_the_model_sees_it(client: TestClient, store: Store) -> None:
+    session = make_session(store)
+    session.append(make_user_message("Is heron a word?"), make_reply("heron is one."))
+    append_summary(session, 2, 9, "heron, said first")
+    append_summary(session, 0, 20, "all of it")
+    append_summary(session, 26, 29, "heron, said once")
+    session.undo()
+
+    def search(words: str) -> list[str]:
+        page = client.get("/session/search", params={"id": "work", "words": words}).text
+        return re.findall(r'class="quiet">([^<]*)</span><pre>', page.split('<ol class="hits">')[1])
+
+    assert sorted(search("heron")) == [
+        "assistant, in view",
+        "summary, its compaction was undone",
+        "summary, replaced by a newer compaction",
+        "user, in view",
+    ]
+    assert search("8443") == ["user, replaced by a summary"]
+
+
 def test_a_replaced_message_says_which_of_its_sentences_are_in_view(client: TestClient, store: Store) -> None:
     session = make_session(store)
     append_summary(session, 0, 9, f"The user said: {RULE}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from unicodedata import category
 
 from tenfold.core.record.block import BlockPart
 from tenfold.core.text.language import stem_word
@@ -20,7 +21,7 @@ from tenfold.store.sql.word_search import parse_query
 from tenfold.telemetry import trace_search
 
 _LEAST_PART = 3
-"""Letters from which on a word is also marked within a longer one."""
+"""Letters from which on a word is also marked within a longer one. In Chinese nothing divides words: one is enough."""
 ANSWER_LIMIT = 40
 """The most hits taken from the second search. Lower ones answer nothing, and reading them takes time."""
 
@@ -102,7 +103,7 @@ def locate_words(text: str, words: str) -> list[tuple[int, int]]:
     phrases = [spelling for spellings in query for spelling in spellings if len(query) == 1 or " " in spelling]
     stems = [stem for term in parse_question(words) for stem in (term, stem_word(term, "porter"))]
     patterns = [
-        re.escape(each) if len(each) >= _LEAST_PART else rf"\b{re.escape(each)}\b"
+        re.escape(each) if len(each) >= _LEAST_PART or category(each[0]) == "Lo" else rf"\b{re.escape(each)}\b"
         for each in sorted({*phrases, *stems}, key=len, reverse=True)
     ]
     matches = re.finditer("|".join(patterns), folded) if patterns else ()

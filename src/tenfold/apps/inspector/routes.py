@@ -9,12 +9,13 @@ from starlette.responses import Response
 from tenfold.apps.inspector import session_pages as pages
 from tenfold.apps.inspector.live import list_near
 from tenfold.apps.inspector.rendering import build_address, respond
+from tenfold.apps.inspector.timeline import MeasuredSession
 from tenfold.apps.inspector.visits import OpenSession, Page, Visit
 from tenfold.core.record.entry import get_message
 from tenfold.core.record.fact import Fact
 from tenfold.session import Session
 from tenfold.session.tree import build_rows
-from tenfold.store.base import SessionRow
+from tenfold.store.base import Hit, SessionRow
 
 LISTED = 100
 """Sessions on one page of the list."""
@@ -176,8 +177,25 @@ def search_session(visit: Visit) -> Response:
     opened, words = visit.open(), visit.get("words")
     with opened.lock:
         hits = opened.session.search(words, limit=SEARCH_HITS) if words.strip() else []
-        marked = [(hit, pages.mark_words(pages.escape_unseen(hit.snippet), words)) for hit in hits]
+        measured = opened.measure()
+        marked = [
+            (hit, pages.mark_words(pages.escape_unseen(hit.snippet), words), *_describe_hit(measured, hit))
+            for hit in hits
+        ]
         return respond_about(visit, opened, "search.html", "search", words=words, hits=marked)
+
+
+def _describe_hit(measured: MeasuredSession, hit: Hit) -> tuple[str, str]:
+    """Says whose a hit is, and whether the model sees it now."""
+    view = measured.view
+    if hit.position >= view.length or view.path.get_entry(hit.position).id != hit.entry:
+        return hit.kind, "on another branch"
+    (row,) = pages.read_rows(measured, hit.position, 1)
+    if hit.kind == "block":  # a summary in view is no hit
+        is_live = hit.position in view.state.live_blocks
+        return "summary", "replaced by a newer compaction" if is_live else "its compaction was undone"
+    states = {"shown": "in view", "shortened": "in view, shortened", "replaced": "replaced by a summary"}
+    return row.who, states.get(row.seen, "not in view")
 
 
 PAGES: tuple[tuple[str, str, Page], ...] = (

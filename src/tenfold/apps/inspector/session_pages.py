@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from sys import maxsize
 from typing import Literal
+from unicodedata import category
 
 from msgspec import Struct
 
@@ -31,13 +32,16 @@ from tenfold.core.record.message import (
     get_text,
 )
 from tenfold.core.text.excerpts import collapse_spaces, has_words
+from tenfold.core.text.language import stem_word
 from tenfold.core.text.sentences import split_sentences
 from tenfold.core.view.fold import View
 from tenfold.core.view.units import VisibleMessage
 from tenfold.errors import NotFoundError
 from tenfold.formats.summaries import CLIENT_COMPACTIONS
 from tenfold.recall.expand import excerpt_message
+from tenfold.recall.search import locate_words
 from tenfold.session import Session
+from tenfold.store.search.entry_text import fold_text
 
 ROWS = 200
 """Entries in one piece of the list, which a browser asks for when it is scrolled into view."""
@@ -56,6 +60,11 @@ MOST_LINES = 4_000
 _UNSEEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]"
 )
+
+
+LEAST_STEM = 3
+"""Letters of a stem by which a word is marked. Shorter ones are those of any word."""
+_WORD, _WORD_START, _WORD_END = re.compile(r"\w+"), re.compile(r"\w*"), re.compile(r"\w*\Z")
 
 
 class LogRow(Struct, frozen=True):
@@ -464,12 +473,29 @@ def _find_covered(session: Session, block: str, index: int) -> list[RangeRef]:
 
 
 def mark_words(text: str, words: str) -> list[tuple[str, bool]]:
-    """Splits a text into pieces, each with whether it is one of the words that were searched for."""
-    wanted = sorted({re.escape(word) for word in re.findall(r"[^\W_]+", words)}, key=len, reverse=True)
-    if not wanted:
-        return [(text, False)]
-    pieces = re.split(f"({'|'.join(wanted)})", text, flags=re.IGNORECASE)
-    return [(piece, number % 2 == 1) for number, piece in enumerate(pieces) if piece]
+    """Splits a text into pieces, each with whether a search for these words goes by it. Only whole words are marked."""
+    pieces: list[tuple[str, bool]] = []
+    end = 0
+    for start, stop in _locate_whole_words(text, words) if words.strip() else ():
+        if start >= end:
+            pieces += [(text[end:start], False), (text[start:stop], True)]
+            end = stop
+    return [piece for piece in (*pieces, (text[end:], False)) if piece[0]]
+
+
+def _locate_whole_words(text: str, words: str) -> Iterator[tuple[int, int]]:
+    folded = set(_WORD.findall(fold_text(words)))
+    stems = {stem for word in folded if len(stem := stem_word(word, "porter")) >= LEAST_STEM}
+    for start, stop in locate_words(text, words):
+        if category(text[start]) == "Lo":  # nothing divides words in Chinese
+            yield start, stop
+            continue
+        first = start - len(_WORD_END.search(text[:start])[0])  # type: ignore[index]
+        last = stop + len(_WORD_START.match(text[stop:])[0])  # type: ignore[index]
+        word = fold_text(text[first:last])
+        is_phrase = (first, last) == (start, stop) and not _WORD.fullmatch(word)
+        if is_phrase or word in folded or stem_word(word, "porter") in stems:
+            yield first, last
 
 
 def mark_quotations(text: str, quotations: Sequence[str]) -> list[tuple[str, bool]]:

@@ -17,25 +17,53 @@ document.addEventListener("click", (event) => {
 function choose(row) {
   document.querySelectorAll(".row.chosen").forEach((other) => other.classList.remove("chosen"));
   row.classList.add("chosen");
+  rove();
+}
+
+// The list is one stop of the Tab key: the chosen row, or else the one that was the stop, or else the first.
+function rove() {
+  const rows = [...document.querySelectorAll("#list .row")];
+  const stop = rows.find((row) => row.classList.contains("chosen")) || rows.find((row) => row.getAttribute("tabindex") === "0") || rows[0];
+  rows.forEach((row) => { row.tabIndex = row === stop ? 0 : -1; });
 }
 
 function step(forward) {
-  const rows = [...document.querySelectorAll(".list .row")];
-  const at = rows.findIndex((row) => row === document.activeElement || row.classList.contains("chosen"));
-  const next = rows[at < 0 ? 0 : at + (forward ? 1 : -1)];
+  const lists = [".list .row", ".sessions tbody th a", ".hits > li > a"];
+  const items = lists.map((selector) => [...document.querySelectorAll(selector)]).find((found) => found.length) || [];
+  const focused = items.indexOf(document.activeElement);
+  const at = focused < 0 ? items.findIndex((item) => item.classList.contains("chosen")) : focused;
+  const next = items[at < 0 ? 0 : at + (forward ? 1 : -1)];
   if (!next) return;
-  choose(next);
+  if (next.matches(".row")) choose(next);
   next.focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });
 }
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-  if (event.key === "j" || event.key === "k") { step(event.key === "j"); event.preventDefault(); }
+  if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
+  if (event.key === "Escape" && event.target.closest("#reader")) document.querySelector(".row.chosen")?.focus();
+  if (/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+  const isInList = event.target.closest(".list") !== null;
+  const isForward = event.key === "j" || (isInList && event.key === "ArrowDown");
+  if (isForward || event.key === "k" || (isInList && event.key === "ArrowUp")) { step(isForward); event.preventDefault(); }
   if (event.key === "/") {
-    const field = document.querySelector('[data-key="/"]');
-    if (field) { field.focus(); event.preventDefault(); }
+    const field = document.querySelector('input[data-key="/"]');
+    const link = [...document.querySelectorAll('a[data-key="/"]')].at(-1);
+    if (field) field.focus(); else if (link) location.assign(`${link.href}#words`);
+    event.preventDefault();
   }
+});
+
+// A message that was opened by a key takes the focus; Escape gives it back to its row.
+let isOpenedByKey = false;
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("#list .row")) isOpenedByKey = event.detail === 0;
+});
+
+document.addEventListener("htmx:afterSettle", (event) => {
+  if (event.detail.target.id === "reader" && isOpenedByKey) document.getElementById("reader").focus();
+  if (event.detail.target.closest("#list")) rove();
 });
 
 // A long list is in pieces of a known height. A piece is loaded when it stays in sight for a moment, and let go of when it
@@ -46,7 +74,7 @@ function watchPieces(list) {
   const timers = new Map();
   const settle = (piece, isSeen) => {
     if (isSeen && !piece.childElementCount) htmx.ajax("GET", piece.dataset.rows, { target: piece, swap: "innerHTML" });
-    if (!isSeen && piece.classList.contains("whole") && !piece.querySelector(".chosen, :focus")) piece.replaceChildren();
+    if (!isSeen && piece.classList.contains("whole") && !piece.querySelector(".chosen, :focus, [tabindex='0']")) piece.replaceChildren();
   };
   const observer = new IntersectionObserver((changes) => {
     for (const { target, isIntersecting } of changes) {
@@ -61,6 +89,7 @@ function watchPieces(list) {
 document.addEventListener("DOMContentLoaded", () => {
   const list = document.getElementById("list");
   if (list) watchPieces(list);
+  rove();
   const row = document.querySelector(".list .row.chosen");
   if (row) list.scrollTop = row.offsetTop - list.clientHeight / 2;
 });
@@ -73,4 +102,6 @@ document.addEventListener("htmx:sseMessage", () => {
 });
 
 // What a form has led to takes the focus, so that it is read out and the next key goes on from there.
-document.addEventListener("DOMContentLoaded", () => document.querySelector("[data-focus]")?.focus());
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelector(location.hash === "#words" ? "#words" : "[data-focus]")?.focus();
+});
