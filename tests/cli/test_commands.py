@@ -179,6 +179,17 @@ def test_diff_has_nothing_to_compare_before_a_compaction(tenfold: Cli, pi: Path)
     assert "no compaction in force" in ran.err
 
 
+def test_a_session_of_the_chat_is_named_by_the_first_words_and_an_empty_one_is_not_listed(tenfold: Cli) -> None:
+    """Such rows had neither title nor file, and `last` was what a killed chat had left behind."""
+    tenfold.run_ok("run", "--model", "demonstration", "--task", "Find the\nprices that end in .99")
+    with closing(SqliteStore(tenfold.store)) as store:
+        store.create(DEFAULT_NAMESPACE, SessionInfo("empty", client="tenfold"))
+    (row,) = tenfold.run_ok("sessions", "--json").objects
+    assert row["title"] == "Find the prices that end in .99"
+    assert tenfold.run_ok("sessions").out.splitlines()[1].endswith("\tFind the prices that end in .99")
+    assert tenfold.run_json("show", "last")["session"] == row["session"]
+
+
 def test_undo_gives_the_view_back_and_keeps_the_log(tenfold: Cli, pi: Path) -> None:
     session = tenfold.run_json("compact", pi, "--to", "30%")["session"]
     before = tenfold.run_json("show", session)
@@ -389,7 +400,7 @@ def test_ids_that_name_several_ask_for_more(tenfold: Cli, pi: Path, chat: Path) 
 def test_a_whole_id_is_purged_though_another_begins_with_it(tenfold: Cli) -> None:
     with closing(SqliteStore(tenfold.store)) as store:
         for id_ in ("support-4", "support-42"):
-            store.create(DEFAULT_NAMESPACE, SessionInfo(id_))
+            store.create(DEFAULT_NAMESPACE, SessionInfo(id_, title="a customer"))
     assert "2 sessions" in tenfold("purge", "support", "--yes").err
     tenfold.run_ok("purge", "support-4", "--yes")
     assert [row["session"] for row in tenfold.run_ok("sessions", "--json").objects] == ["support-42"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
 from tenfold.core.record.block import Block, Substitute
-from tenfold.core.record.entry import BranchSummary
+from tenfold.core.record.entry import BranchSummary, get_message
 from tenfold.core.record.message import Message, get_text
 from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.core.wire.marks import find_summary_mark
@@ -18,6 +18,8 @@ LAST = "last"
 _MOST_CANDIDATES = 8
 """Sessions that an error lists."""
 _TITLE_LENGTH = 60
+_FIRST_ENTRIES = 6
+"""Entries at the beginning of a session in which its first message of the user is looked for."""
 
 
 def find_session(store: Store, name: str, *, namespace: str = DEFAULT_NAMESPACE) -> SessionRow:
@@ -27,7 +29,7 @@ def find_session(store: Store, name: str, *, namespace: str = DEFAULT_NAMESPACE)
     `NotFoundError` if none is meant, with a hint where to look, or several are, which it lists.
     """
     rows = store.list_sessions(namespace)
-    by_id = rows[:1] if name == LAST else match_ids(rows, name)
+    by_id = (list(filter(has_content, rows)) or rows)[:1] if name == LAST else match_ids(rows, name)
     matches = by_id or match_names(rows, name)
     if len(matches) == 1:
         return matches[0]
@@ -55,10 +57,29 @@ def match_names(rows: Sequence[SessionRow], name: str) -> list[SessionRow]:
     return by_name or [row for row in rows if name and row.info.source_id.startswith(name)]
 
 
+def has_content(row: SessionRow) -> bool:
+    """Tells whether a session holds anything. What a chat leaves that was killed before anything was said, does not."""
+    info = row.info
+    return bool(row.entry_count or info.format or info.title or info.file)
+
+
 def describe_session(info: SessionInfo) -> str:
     """Describes what a session is for a person, on one line: its title, and the file that it was read from."""
     title, file = to_one_line(info.title, _TITLE_LENGTH), to_one_line(PurePath(info.file).name, _TITLE_LENGTH)
     return f"{title} ({file})" if title and file else title or file
+
+
+def find_title(store: Store, row: SessionRow, *, namespace: str = DEFAULT_NAMESPACE) -> str:
+    """Finds what a session is about: its title, else the first words of the user, on one line. "" if it has neither."""
+    if row.info.title or not row.heads:
+        return row.info.title
+    leaf = next(iter(row.heads.values()))
+    last = store.locate(namespace, leaf).position
+    for entry in store.read_range(namespace, row.info.id, leaf, 0, min(last, _FIRST_ENTRIES - 1)):
+        message = get_message(entry)
+        if message is not None and message.role == "user" and message.origin == "human":
+            return to_one_line(get_text(message), _TITLE_LENGTH)
+    return ""
 
 
 def _list_candidates(matches: Sequence[SessionRow], what: str) -> str:

@@ -11,19 +11,16 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from tenfold.apps.chat.slash_commands import COMMANDS
-from tenfold.core.record.entry import get_message
-from tenfold.core.record.message import get_text
 from tenfold.core.text.hidden import is_hidden
 from tenfold.core.text.terminal_safe import to_one_line
-from tenfold.store.base import SessionRow, Store
+from tenfold.store.base import Store
 from tenfold.store.ids import shorten_id
+from tenfold.store.lookup import find_title
 
 MAX_COMPLETIONS = 50
 """Completions that are offered; more characters leave fewer."""
 _MAX_NAMES = 5_000
 """Names of one folder that are looked at."""
-_FIRST_ENTRIES = 6
-"""Entries at the beginning of a session in which its first message of the user is looked for."""
 _COMMAND = re.compile(r"/([\w-]*)")
 _ARGUMENT = re.compile(r"/(\w+)\s+(\S*)")
 _FILE = re.compile(r"(?:^|\s)@(\S*)$")
@@ -91,16 +88,4 @@ def _complete_file(typed: str, start: int, root: Path) -> Iterable[Completion]:
 def list_recent_sessions(store: Store, namespace: str, limit: int = MAX_COMPLETIONS) -> list[tuple[str, str]]:
     """Lists the newest sessions that hold anything: a short id, and the title or the first words of the user."""
     rows = [row for row in store.list_sessions(namespace) if row.entry_count][:limit]
-    return [(shorten_id(row.info.id), _describe_session(store, namespace, row)) for row in rows]
-
-
-def _describe_session(store: Store, namespace: str, row: SessionRow) -> str:
-    if row.info.title:
-        return to_one_line(row.info.title, 60)
-    leaf = next(iter(row.heads.values()))
-    last = store.locate(namespace, leaf).position
-    for entry in store.read_range(namespace, row.info.id, leaf, 0, min(last, _FIRST_ENTRIES - 1)):
-        message = get_message(entry)
-        if message is not None and message.role == "user" and message.origin == "human":
-            return to_one_line(get_text(message), 60)
-    return ""
+    return [(shorten_id(row.info.id), to_one_line(find_title(store, row, namespace=namespace), 60)) for row in rows]

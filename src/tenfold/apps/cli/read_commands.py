@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import typer
+from msgspec.structs import replace
 
 from tenfold.apps.cli.console import (
     format_id,
@@ -51,7 +52,7 @@ from tenfold.recall.tools import describe_hit, render_expanded
 from tenfold.store.base import HIT_LIMIT, Hit, SessionRow, Store
 from tenfold.store.ids import convert_time, get_current_time
 from tenfold.store.location import describe_location, is_database
-from tenfold.store.lookup import LAST
+from tenfold.store.lookup import LAST, find_title, has_content
 
 _TERMINAL_CHARACTERS = 20_000
 """Characters that `expand` prints in a terminal by default: a few screens."""
@@ -67,9 +68,12 @@ def _format_time(row: SessionRow, now: int) -> str:
 
 
 def sessions(*, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False) -> None:
-    """Lists the stored sessions, newest first."""
+    """Lists the stored sessions, newest first.
+
+    One without a title and a file, as the chat makes it, is named by the first words of the user.
+    """
     with open_cli_store(store) as place:
-        rows = place.list_sessions(namespace)
+        rows = [_name_session(place, row, namespace) for row in place.list_sessions(namespace) if has_content(row)]
         others = "" if rows else name_other_namespaces(place, namespace)
     if json:
         for row in rows:
@@ -97,6 +101,13 @@ def sessions(*, store: StoreOption = None, namespace: NamespaceOption = "", json
         print_table(columns, cells, right=numbers, fit="file", spare=("blocks", "format", "entries", when))
 
 
+def _name_session(store: Store, row: SessionRow, namespace: str) -> SessionRow:
+    """Titles a session that was read from no file, as those of the chat are, with the first words of the user."""
+    if row.info.title or row.info.file:
+        return row
+    return replace(row, info=replace(row.info, title=find_title(store, row, namespace=namespace)))
+
+
 _WIDE_COLUMNS = 100
 """Columns of a terminal from which on a file is shown with its folder."""
 
@@ -108,7 +119,7 @@ def _describe_file(row: SessionRow, *, is_title_first: bool) -> str:
         file = "/".join(PurePath(file).parts[-2 if get_width() >= _WIDE_COLUMNS else -1 :])
         if is_title_first and title:
             file, title = title, file
-    return to_one_line(f"{file} ({title})" if title else file, 400)
+    return to_one_line(f"{file} ({title})" if title and file else title or file, 400)
 
 
 def _build_session_record(row: SessionRow) -> dict[str, object]:

@@ -28,7 +28,7 @@ from tenfold.session import Session, SessionAddress
 from tenfold.session.drive import Answerer
 from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION, SessionRow, Store
 from tenfold.store.location import find_jobs_file, get_default_location, is_database, open_store
-from tenfold.store.lookup import LAST, describe_session, find_session, list_heads
+from tenfold.store.lookup import LAST, describe_session, find_session, find_title, has_content, list_heads
 from tenfold.store.sqlite.store import BUSY_SECONDS
 
 CompactAtOption = Annotated[
@@ -231,10 +231,12 @@ def complete_session(ctx: typer.Context, incomplete: str) -> list[tuple[str, str
     with suppress(TenfoldError, OSError):
         namespace = ctx.params.get("namespace") or load_settings().common.namespace
         with open_cli_store(ctx.params.get("store")) as place:
-            infos = [row.info for row in place.list_sessions(namespace)]
-        named = [(LAST, "the newest session"), *((info.id, describe_session(info)) for info in infos)]
+            rows = [row for row in place.list_sessions(namespace) if has_content(row)]
+            meant = [row for row in rows if row.info.id.startswith(incomplete)][:_MOST_COMPLETIONS]
+            about = [describe_session(row.info) or find_title(place, row, namespace=namespace) for row in meant]
+        named = [(LAST, "the newest session"), *((row.info.id, told) for row, told in zip(meant, about, strict=True))]
         if incomplete:
-            names = ((name, info.id) for info in infos for name in (info.title, Path(info.file).name))
+            names = ((name, row.info.id) for row in rows for name in (row.info.title, Path(row.info.file).name))
             named += [(name, id_) for name, id_ in names if name.isascii() and name.isprintable() and " " not in name]
         return [each for each in dict(named).items() if each[0].startswith(incomplete)][:_MOST_COMPLETIONS]
     return []
