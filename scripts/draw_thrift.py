@@ -1,4 +1,4 @@
-"""Draws `docs/thrift.svg` from the measured table of `docs/meter.md`: `python -m scripts.draw_thrift`."""
+"""Draws `docs/thrift.svg` from a measured table of `docs/bill.md`: `python -m scripts.draw_thrift`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE, PICTURE = ROOT / "docs" / "meter.md", ROOT / "docs" / "thrift.svg"
-_HEADER = "| | compactions |"
+TABLE, PICTURE = ROOT / "docs" / "bill.md", ROOT / "docs" / "thrift.svg"
+_TABLE = re.compile(r"^\| (the \d+ that outgrow the window) \|.*?(?=\n\n)", re.MULTILINE | re.DOTALL)
+_DRAWN = ("none", "keep-last", "tenfold", "thrift 0.5", "thrift 1")
 WIDTH, ROW = 660, 24
 NAMES, PRICES, BARS, LONGEST = 10, 122, 240, 410
 """Where names, prices and bars begin: prices stand before the bars, so a narrow screen shows them first."""
-_KINDS = ("r", "a", "u", "s")
+_KINDS = ("r", "d", "a", "u", "s")
 _STYLE = """\
 <style>
  .t{fill:#24292f}.d{fill:#57606a}.u{fill:#bf8700}.a{fill:#0969da}.r{fill:#afb8c1}.s{fill:#1a7f37}
@@ -20,21 +21,23 @@ _STYLE = """\
 </style>"""
 
 
-def read_table(page: str) -> tuple[list[str], list[list[str]]]:
-    """Reads the models of the table of bills, and its rows: what was done, how many compactions, a price a model."""
-    lines = page[page.index(_HEADER) :].split("\n\n", 1)[0].splitlines()
-    header, _, *rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines]
-    return header[2:], rows
+def read_table(page: str) -> tuple[str, list[str], list[list[str]]]:
+    """Reads the table of the sessions that outgrow a window of 100,000: its title, its models, and the rows to draw."""
+    found = _TABLE.search(page)
+    assert found is not None, "docs/bill.md has no table of the sessions that outgrow the window"
+    header, _, *rows = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in found[0].splitlines()]
+    return found[1], [name.partition(",")[0] for name in header[2:4]], [row for row in rows if row[0] in _DRAWN]
 
 
 def draw_thrift(page: str) -> str:
     """Draws a bar for each row of the table, once for each model, as long as its share of the first row's price."""
-    models, rows = read_table(page)
+    title, models, rows = read_table(page)
     height = 34 + len(models) * (len(rows) * ROW + 38)
-    label = "The bill of one long session. " + " ".join(
-        f"{model}: {', '.join(f'{row[0]} {row[column]}' for row in rows)}." for column, model in enumerate(models, 2)
+    label = f"The bill of the sessions, {title} of 100,000. " + " ".join(
+        f"{model}: {', '.join(f'{row[0]} {_read_price(row[column])}' for row in rows)}."
+        for column, model in enumerate(models, 2)
     )
-    parts = [_write(NAMES, 22, "d", "a session of 254,000 tokens in a window of 200,000, request by request")]
+    parts = [_write(NAMES, 22, "d", f"of the recorded sessions, {title} of 100,000 tokens")]
     y = 34
     for column, model in enumerate(models, 2):
         parts.append(_write(NAMES, y + 20, "t", model, 'font-weight="bold" '))
@@ -48,15 +51,19 @@ def draw_thrift(page: str) -> str:
 
 
 def _draw_bars(rows: Sequence[Sequence[str]], column: int, y: int) -> list[str]:
-    prices = [float(re.sub(r"[$,]", "", row[column])) for row in rows]
+    prices = [float(_read_price(row[column])[1:].replace(",", "")) for row in rows]
     parts = []
     for row, price, kind in zip(rows, prices, _KINDS, strict=True):
         share = price / prices[0]
         parts.append(_write(NAMES, y + 14, "d", row[0]))
-        parts.append(_write(PRICES, y + 14, "t", f"{row[column]}, {share:.0%}"))
+        parts.append(_write(PRICES, y + 14, "t", f"{_read_price(row[column])}, {share:.0%}"))
         parts.append(f'<rect class="{kind}" x="{BARS}" y="{y}" width="{LONGEST * share:.0f}" height="{ROW - 6}"/>')
         y += ROW
     return parts
+
+
+def _read_price(cell: str) -> str:
+    return cell.split(", ", maxsplit=1)[0]
 
 
 def _write(x: int, y: int, kind: str, text: str, more: str = "") -> str:

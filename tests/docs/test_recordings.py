@@ -82,4 +82,4 @@ def list_pictures(page: Path) -> list[tuple[str, str]]:
 def test_the_picture_of_the_bill_has_the_figures_of_the_table() -> None:
     drawn = draw_thrift(TABLE.read_text("utf-8"))
     assert drawn == PICTURE.read_text("utf-8"), "run `python -m scripts.draw_thrift` and commit what it writes"
-    assert "$129.96" in drawn
+    assert drawn.count("<rect") == 10
