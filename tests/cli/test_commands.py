@@ -73,7 +73,7 @@ def test_show_reads_well_in_a_pipe(tenfold: Cli, stored: str) -> None:
     lines = tenfold.run_ok("show", stored[:13], "--brief").out.splitlines()
     assert lines[0] == f"session {stored}"
     assert "212 messages, 52,296 tokens" in lines[2]
-    assert "id\tstep\twho\ttokens\tseen\ttext" in lines
+    assert "id\tnumber\tstep\twho\ttokens\tseen\ttext" in lines
     assert tenfold.run_ok("show", "--brief").out.splitlines() == lines
 
 
@@ -279,6 +279,27 @@ def test_sizes_are_shown_as_the_provider_counts_them(tenfold: Cli, tmp_path: Pat
     assert sizes in tenfold.run_ok("show", "last").out
     assert sizes in tenfold.run_ok("diff", "last").out
     assert f"{outcome['tokens_after']:,} -> {outcome['tokens_before']:,} tokens" in tenfold.run_ok("undo", "last").out
+
+
+def test_a_message_is_pinned_by_its_number_and_a_hidden_one_says_how(tenfold: Cli, pi: Path) -> None:
+    """The refusal of a hidden message only said that it was not in view."""
+    session = tenfold.run_json("compact", pi, "--to", "30%")["session"]
+    rows = tenfold.run_json("show", session, "--all")["timeline"]
+    hidden = next(row for row in rows if row["seen"] == "hidden" and row["role"] == "tool")
+    number = str(hidden["position"])
+    assert f"\t{number}\t" in tenfold.run_ok("show", session, "--all").out
+    tenfold.run_ok("compact", pi, "--to", "10%")
+    refused = tenfold("pin", number, "--session", session)
+    assert refused.code == 2
+    undo = re.search(r"`tenfold (undo \S+ --block \S+)`", refused.err)
+    assert undo is not None
+    assert "rules" in refused.err
+    tenfold.run_ok(*undo[1].split())
+    assert tenfold.run_json("pin", number, "--session", session)["entry"] == hidden["id"]
+    tenfold.run_ok("compact", pi, "--to", "10%")
+    (row,) = [r for r in tenfold.run_json("show", session)["timeline"] if r["id"] == hidden["id"]]
+    assert (row["seen"], row["pinned"]) == ("as it was", True)
+    assert tenfold.run_json("unpin", number)["pinned"] is False
 
 
 def test_a_pinned_message_stays_through_every_compaction(tenfold: Cli, pi: Path) -> None:

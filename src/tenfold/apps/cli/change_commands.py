@@ -12,10 +12,12 @@ from tenfold.apps.cli.exported_files import find_exports
 from tenfold.apps.cli.process import explain_interrupt
 from tenfold.apps.cli.progress import WorkProgress
 from tenfold.apps.cli.store_access import (
+    SESSION_HELP,
     JsonOption,
     NamespaceOption,
     SessionArgument,
     StoreOption,
+    complete_session,
     find_location,
     find_stored_session,
     open_cli_store,
@@ -26,8 +28,10 @@ from tenfold.apps.cli.view_commands import get_live_blocks, render_block_sizes
 from tenfold.apps.keyring import note_access
 from tenfold.compaction.facts.ledger import Instruction
 from tenfold.config.settings import load_settings
+from tenfold.core.record.block import Block, KeptOriginal
 from tenfold.core.text.terminal_safe import strip_controls, to_one_line
 from tenfold.errors import NotFoundError, UsageError
+from tenfold.recall.expand import find_entry_id, is_entry_number
 from tenfold.session import Session
 from tenfold.store.base import LocatedEntry, Store
 from tenfold.store.ids import get_current_time
@@ -35,7 +39,13 @@ from tenfold.store.lookup import LAST, list_heads, match_ids
 
 EntryArgument = Annotated[
     str,
-    typer.Argument(metavar="ENTRY", help="A message: its id, or the beginning of it. `tenfold show` lists the ids."),
+    typer.Argument(
+        metavar="ENTRY",
+        help="A message: its id, the beginning of it, or its number in the session. `tenfold show --brief` lists them.",
+    ),
+]
+NumberedSessionOption = Annotated[
+    str, typer.Option("--session", help=f"The session of a number. {SESSION_HELP}", autocompletion=complete_session)
 ]
 
 
@@ -92,31 +102,66 @@ def undo(
 
 
 def pin(
-    entry: EntryArgument, *, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False
+    entry: EntryArgument,
+    *,
+    session: NumberedSessionOption = LAST,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
 ) -> None:
     """Pins a message: the model sees it unshortened, whatever is compacted."""
-    _set_pin(entry, store, namespace, on=True, json=json)
+    _set_pin(entry, session, store, namespace, on=True, json=json)
 
 
 def unpin(
-    entry: EntryArgument, *, store: StoreOption = None, namespace: NamespaceOption = "", json: JsonOption = False
+    entry: EntryArgument,
+    *,
+    session: NumberedSessionOption = LAST,
+    store: StoreOption = None,
+    namespace: NamespaceOption = "",
+    json: JsonOption = False,
 ) -> None:
     """Unpins a message: compactions may shorten and hide it again."""
-    _set_pin(entry, store, namespace, on=False, json=json)
+    _set_pin(entry, session, store, namespace, on=False, json=json)
 
 
-def _set_pin(entry: str, store: str | None, namespace: str, *, on: bool, json: bool) -> None:
+def _set_pin(entry: str, session: str, store: str | None, namespace: str, *, on: bool, json: bool) -> None:
     with open_cli_store(store) as place:
+        if is_entry_number(entry):
+            row = find_stored_session(place, session, namespace=namespace)
+            head = list_heads(place, row.info.id, namespace=namespace)[0]
+            entry = find_entry_id(place, namespace, row.info.id, entry, head=head)
         location = place.locate(namespace, entry)
-        session = _open_branch_with(place, location, namespace)
-        if not on and location.position not in session.view.state.pins:
+        opened_session = _open_branch_with(place, location, namespace)
+        if not on and location.position not in opened_session.view.state.pins:
             raise UsageError(f"entry {location.entry.id} is not pinned; `tenfold show` marks those that are")
-        id_ = session.pin(location.entry.id, on=on)
+        block = _find_hiding_block(opened_session, location.position) if on else None
+        if block is not None:
+            id_, hiding = format_id(location.session), format_id(block.id)
+            raise UsageError(
+                f"entry {format_id(location.entry.id)} is hidden or shortened by compaction {hiding}: undo that with "
+                f"`tenfold undo {id_} --block {hiding}`, pin it, and compact again; or add what it says as a rule, "
+                f"with `tenfold rules {id_} --add TEXT`"
+            )
+        id_ = opened_session.pin(location.entry.id, on=on)
         note_access(place, namespace, "pin" if on else "unpin", id_)
     if json:
         print_json({"session": location.session, "entry": id_, "pinned": on})
     else:
         show(f"{'pinned' if on else 'unpinned'}: {format_id(id_)}")
+
+
+def _find_hiding_block(session: Session, position: int) -> Block | None:
+    """Finds the compaction in force that took a message out of view first, None if the model sees it as it was."""
+    if any(shown.is_original and shown.original_position == position for shown in session.view.get_visible_messages()):
+        return None
+    covering = (
+        block
+        for block in get_live_blocks(session)
+        for each in block.replacements
+        if each.first <= position <= each.last and KeptOriginal(position) not in each.shown_items
+    )
+    return next(covering, None)
 
 
 def _open_branch_with(store: Store, location: LocatedEntry, namespace: str) -> Session:

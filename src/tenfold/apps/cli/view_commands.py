@@ -148,6 +148,7 @@ def _print_timeline(rows: Sequence[TimelineRow]) -> None:
     cells = [
         (
             format_id(r.id),
+            f"{r.position}",
             r.place,
             r.role,
             "" if r.tokens is None else f"{r.tokens:,}",
@@ -156,8 +157,8 @@ def _print_timeline(rows: Sequence[TimelineRow]) -> None:
         )
         for r in rows
     ]
-    columns = ("id", "step", "who", "tokens", "seen", "text")
-    print_table(columns, cells, right=("tokens",), fit="text", spare=("tokens", "seen", "step"))
+    columns = ("id", "number", "step", "who", "tokens", "seen", "text")
+    print_table(columns, cells, right=("number", "tokens"), fit="text", spare=("id", "step"))
 
 
 def _print_messages(rows: Sequence[TimelineRow]) -> None:
