@@ -83,10 +83,31 @@ def test_a_line_for_each(billed: Cli, by: str, names: set[str]) -> None:
 
 
 def test_since_and_session_choose_what_is_billed(billed: Cli) -> None:
-    assert "no request" in billed.run_ok("bill", "--since", "2999-01-01").out
+    assert "nothing to bill" in billed.run_ok("bill", "--since", "2999-01-01").out
     assert [line["name"] for line in billed.run_json("bill", "--session", "long", "--since", "1d")["lines"]] == ["long"]
     for wrong in (("--since", "soon"), ("--by", "colour"), ("--plot", "bill.txt")):
         assert billed("bill", *wrong).code == 2
+
+
+def test_minutes_and_months_are_told_apart(billed: Cli) -> None:
+    """30m were 30 months, though `tenfold sessions` writes 1m for a minute."""
+    refused = billed("bill", "--since", "30m")
+    assert refused.code == 2
+    assert "write 30min or 30mo" in refused.err
+    for age in ("30min", "30mo"):
+        assert len(billed.run_json("bill", "--since", age)["lines"]) == 2
+
+
+def test_without_a_price_no_dollars_are_saved_and_an_empty_store_says_what_is_billed(tenfold: Cli) -> None:
+    """It said "Saved $0.00", and to install what is installed."""
+    said = tenfold.run_ok("bill").out
+    assert "only requests made through chat, run, serve, wrap or a library host report their tokens" in said
+    with closing(SqliteStore(tenfold.store)) as store:
+        converse(store, "unknown", "nobody:made-this", cut_after=3)
+    said = tenfold.run_ok("bill").out
+    assert "$" not in said
+    assert "Saved 0 tokens" in said
+    assert "pip install" not in said
 
 
 def test_a_plot_is_drawn_in_each_format(billed: Cli, tmp_path: Path) -> None:

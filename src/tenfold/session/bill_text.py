@@ -5,13 +5,15 @@ The command line and the pages show the same sentences.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 
 from msgspec.structs import asdict
 
 from tenfold.core.record.token_reading import format_thousands
 from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.errors import UsageError
+from tenfold.models.choose import has_price_data
 from tenfold.models.prices import Prices, find_rate
 from tenfold.session.ledger import SHARE_NAMES, Bill, BillLine
 from tenfold.store.retention import parse_age
@@ -19,19 +21,31 @@ from tenfold.store.retention import parse_age
 _LEAST_CENTS = 0.995
 """From so many dollars on, cents are exact enough; below, four digits are shown."""
 
+_MINUTE_OR_MONTH = re.compile(r"([1-9]\d{0,5})\s*(min|mo|m)")
+
 
 def parse_start(text: str) -> int | None:
-    """Parses an age or a day to microseconds UTC. None for "". Raises `UsageError` for anything else."""
+    """Parses an age or a day to microseconds UTC. None for "". Raises `UsageError` for anything else.
+
+    `min` is a minute and `mo` a month. `m` is refused: it is a minute in a list of sessions, and elsewhere a month.
+    """
     if not text:
         return None
+    matched = _MINUTE_OR_MONTH.fullmatch(text.strip().lower())
+    if matched and matched[2] == "m":
+        raise UsageError(
+            f"since is {text!r}, and m may be a minute or a month: write {matched[1]}min or {matched[1]}mo"
+        )
+    if matched and matched[2] == "min":
+        return int((datetime.now(UTC) - timedelta(minutes=int(matched[1]))).timestamp() * 1e6)
     try:
         return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1e6)
     except ValueError:
         pass
     try:
-        return int(datetime.now(UTC).timestamp() * 1e6) - parse_age(text) * 1_000_000
+        return int(datetime.now(UTC).timestamp() * 1e6) - parse_age(f"{matched[1]}m" if matched else text) * 1_000_000
     except UsageError as exc:
-        raise UsageError(f"since is {text!r}: give an age, as in 7d or 12h, or a day, as in 2026-11-30") from exc
+        raise UsageError(f"since is {text!r}: give an age, as in 7d or 12h (also 30min), or a day, as in 2026-11-30") from exc
 
 
 def describe_shares(line: BillLine) -> list[tuple[str, bool]]:
@@ -97,10 +111,11 @@ def describe_limits(found: Bill) -> list[str]:
     if found.unknown_prices:
         count = f"{total.unpriced:,} request{'s' * (total.unpriced != 1)}"
         names = ", ".join(to_one_line(name, 60) for name in found.unknown_prices)
-        remedy = "" if found.prices else "; pip install 'tenfold[models]' has the prices of many"
+        remedy = "" if found.prices or has_price_data() else "; pip install 'tenfold[models]' has the prices of many"
         lines.append(f"No price is known for {count} by {names}: they are in no dollar above{remedy}.")
     if found.untimed:
-        lines.append(f"Nobody knows when {found.untimed:,} requests were, so they are left out.")
+        many = "1 request was, so it is" if found.untimed == 1 else f"{found.untimed:,} requests were, so they are"
+        lines.append(f"Nobody knows when {many} left out.")
     return lines
 
 

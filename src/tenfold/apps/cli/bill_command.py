@@ -26,7 +26,14 @@ from tenfold.core.text.terminal_safe import to_one_line
 from tenfold.errors import UsageError
 from tenfold.models.prices import TokenUse
 from tenfold.session.bill import build_bill
-from tenfold.session.bill_text import describe_limits, describe_shares, explain_loss, format_dollars, parse_start
+from tenfold.session.bill_text import (
+    describe_limits,
+    describe_shares,
+    explain_loss,
+    format_dollars,
+    format_thousands_signed,
+    parse_start,
+)
 from tenfold.session.ledger import Bill, BillLine, BillPoint, Grouping
 from tenfold.store.ids import convert_time
 from tenfold.store.location import describe_location
@@ -38,7 +45,10 @@ _PLOT_FORMATS = ("svg", "png", "pdf")
 def bill(  # noqa: PLR0913 - a parameter for each option
     *,
     since: Annotated[
-        str, typer.Option(metavar="TIME", help="Requests from then on: an age (7d, 12h), or a day (2026-11-30, UTC).")
+        str,
+        typer.Option(
+            metavar="TIME", help="Requests from then on: an age (7d, 12h, 30min), or a day (2026-11-30, UTC)."
+        ),
     ] = "",
     by: Annotated[str, typer.Option(metavar="WHAT", help="A line for each session, model or client.")] = "session",
     session: Annotated[str | None, typer.Option(help="The bill of this session only.")] = None,
@@ -71,8 +81,9 @@ def bill(  # noqa: PLR0913 - a parameter for each option
     elif found.lines:
         _print_bill(found)
     else:
-        where = f"no request in {describe_location(find_location(store))}"
-        show(f"{where} has a report of its tokens{_name_start(start)}{f': {others}' if others else ''}")
+        where = f"nothing to bill in {describe_location(find_location(store))}{_name_start(start)}"
+        why = "only requests made through chat, run, serve, wrap or a library host report their tokens"
+        show(f"{where}: {others}" if others else f"{where}{'' if start else ' yet'}: {why}")
 
 
 def _parse_grouping(text: str) -> Grouping:
@@ -126,10 +137,15 @@ _TOKEN_COLUMNS = ("uncached", "cached", "written", "answers")
 
 def _build_cells(line: BillLine, name: str) -> tuple[str, ...]:
     count = line.answers + line.lookups
-    if line.unpriced == count + line.summaries:  # not a single price is known
+    if _is_unpriced(line):
         return (to_one_line(name, 400), f"{count:,}", "unknown", "unknown", "unknown")
     amounts = (line.unhidden_paid.total, line.total_paid, line.saving)
     return (to_one_line(name, 400), f"{count:,}", *map(format_dollars, amounts))
+
+
+def _is_unpriced(line: BillLine) -> bool:
+    """Tells whether not a single price is known, so that an amount of 0 would say nothing."""
+    return line.unpriced == line.answers + line.lookups + line.summaries
 
 
 def _print_saving(total: BillLine) -> None:
@@ -140,7 +156,10 @@ def _print_saving(total: BillLine) -> None:
     ]
     paid = f" ({' and '.join(own)} are paid)" if own else ""
     style = "red" if total.saving < 0 else "bold"
-    show(f"Saved {format_dollars(total.saving)}{paid}", style=style)
+    saved = (
+        f"{format_thousands_signed(total.saved_tokens)} tokens" if _is_unpriced(total) else format_dollars(total.saving)
+    )
+    show(f"Saved {saved}{paid}", style=style)
     for line, is_loss in describe_shares(total):
         show(f"  {line}", style="red" if is_loss else None)
     for reason in explain_loss(total):
