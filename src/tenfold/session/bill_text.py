@@ -45,7 +45,9 @@ def parse_start(text: str) -> int | None:
     try:
         return int(datetime.now(UTC).timestamp() * 1e6) - parse_age(f"{matched[1]}m" if matched else text) * 1_000_000
     except UsageError as exc:
-        raise UsageError(f"since is {text!r}: give an age, as in 7d or 12h (also 30min), or a day, as in 2026-11-30") from exc
+        raise UsageError(
+            f"since is {text!r}: give an age, as in 7d or 12h (also 30min), or a day, as in 2026-11-30"
+        ) from exc
 
 
 def describe_shares(line: BillLine) -> list[tuple[str, bool]]:
