@@ -196,6 +196,10 @@ def test_a_hidden_rule_is_made_one_and_the_next_compaction_tells_the_model(brows
     append_summary(session, 2, 60, "what was done at first")
     browser.go("/session?id=work&at=4")
     browser.wait_for_text("Replaced by a summary with", "#reader")
+    browser.go("/session?id=work&at=2")
+    assert not browser.find("#keep-text").is_displayed()
+    browser.press("#reader a", "keep it as a rule")
+    browser.wait(lambda: browser.find("#keep-text").is_displayed())
     browser.go("/session?id=work&at=0")
     browser.press("#reader summary", "Keep it as a rule")
     browser.fill("#keep-text", "Ask before each release.")
@@ -250,6 +254,7 @@ def test_hostile_texts_do_nothing(browser: Browser, store: Store) -> None:
 def test_a_narrow_dark_screen_shows_all_without_scrolling_aside(browser: Browser, store: Store) -> None:
     session = make_session(store, steps=60)
     session.compact(to="20%")
+    session.add_rule("Ask before each release, and say in the notes of the release whom you asked.")
     browser.driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride", {"width": 375, "height": 800, "deviceScaleFactor": 1, "mobile": True}
     )

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tenfold.apps.cli.compact_report import SessionOutcome, print_report
-from tenfold.apps.inspector.instruction_pages import InstructionList, ListedInstruction, list_instructions
+from tenfold.apps.inspector.rules_in_view import InstructionList, ListedInstruction, list_instructions
 from tenfold.apps.inspector.session_pages import MOST_RULE_CHARACTERS
 from tenfold.apps.inspector.timeline import measure_session
 from tenfold.core.record.message import get_text
@@ -123,7 +123,7 @@ def test_what_ended_a_rule_is_linked_and_a_dropped_one_can_be_restored(client: T
     revoking = session.view.length - 2
     revoked = find_rule(list_rules(session), RULE)
     assert (revoked.instruction.status, revoked.ended_by) == ("revoked", revoking)
-    assert f"revoked by {revoking}</a>" in read(client, "/session/instructions")
+    assert f"revoked by entry {revoking}</a>" in read(client, "/session/instructions")
     session.append(make_user_message(LATER))
     rule = "Two lines,\nalways both."
     client.post("/session/instructions/add", data={"id": "work", "text": rule.replace("\n", "\r\n")})

@@ -302,8 +302,9 @@ def test_live_sessions_are_marked_in_the_list(client: TestClient, store: Store) 
     old.conversation.append_messages([make_user_message("go")], usage=None, run="", times=[1_000_000])
     page = client.get("/").text
     rows = {name: row for row in page.split("<tr>") for name in ("id=work", "id=old") if name in row}
-    assert 'class="live"' in rows["id=work"]
-    assert 'class="live"' not in rows["id=old"]
+    assert 'hx-get="/live/mark?id=work"' in rows["id=work"]
+    assert 'class="live"' in client.get("/live/mark?id=work").text
+    assert "/live/mark" not in rows["id=old"]
 
 
 # -- in the browser ----------------------------------------------------------------------------------------------------

@@ -248,7 +248,7 @@ def test_a_message_out_of_view_says_how_it_can_be_pinned(client: TestClient, sto
     assert "Pin…" not in page
     assert "Replaced by compactions 1, 3, so it cannot be pinned" in " ".join(page.split())
     assert f"block={first}" in page
-    assert 'href="#keep"' in page
+    assert 'href="#keep-text"' in page
     session.undo(first)
     assert "Pin…" in client.get("/session/message?id=work&at=0").text
 

@@ -1,140 +1,14 @@
-"""What the user asked for, and whether the model sees it: the page of the instructions, and the notice about rules.
-
-Whether a rule is in view is decided as a compaction decides it, from the words of the user and of summaries.
-"""
+"""What the user asked for, and whether the model sees it: the page of the instructions, and the notice about rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from msgspec import Struct
-from msgspec.structs import replace
 from starlette.responses import Response
 
 from tenfold.apps.inspector.rendering import build_address, go_to, respond
 from tenfold.apps.inspector.routes import respond_about
 from tenfold.apps.inspector.session_pages import MOST_RULE_CHARACTERS
-from tenfold.apps.inspector.timeline import MeasuredSession
 from tenfold.apps.inspector.visits import OpenSession, Page, Visit
-from tenfold.compaction.facts.extractor import extract_facts
-from tenfold.compaction.facts.ledger import Instruction, build_ledger, build_setting_facts, settle_rules
-from tenfold.compaction.summarize.visible_text import get_users_words, is_fact_in
-from tenfold.core.record.block import KeptOriginal, Replacement
-from tenfold.core.record.entry import RULE_ADDED, RULE_DROPPED, Setting, get_message
-from tenfold.core.record.fact import Rule
-from tenfold.core.record.message import Message
-from tenfold.core.view.fold import View
 from tenfold.errors import NotFoundError
-from tenfold.session.undoing import has_newer_rules
-
-
-class ListedInstruction(Struct, frozen=True):
-    """An instruction, with where it stands.
-
-    Of a rule in force, `seen` is the number of the message of the view that shows it, -1 if none does; then `since` is
-    the number of the compaction that took it out of view, 0 if it was never in view, and `block` is its id. `ended_by`
-    is the position of what ended a rule, -1 if nobody knows it. `is_added` says that a command added it, or dropped it.
-    """
-
-    instruction: Instruction
-    seen: int = -1
-    since: int = 0
-    block: str = ""
-    ended_by: int = -1
-    is_added: bool = False
-
-    @property
-    def is_unseen(self) -> bool:
-        """Whether it is a rule in force that the model does not see."""
-        return self.instruction.is_rule and self.seen < 0
-
-
-class InstructionList(Struct, frozen=True):
-    """The instructions of a session, the newest first: rules, words in other languages, and requests."""
-
-    rules: tuple[ListedInstruction, ...]
-    unclassified: tuple[ListedInstruction, ...]
-    requests: tuple[ListedInstruction, ...]
-    has_newer_rules: bool
-    compactions: int
-
-    @property
-    def in_force(self) -> int:
-        """How many rules are in force."""
-        return sum(each.instruction.is_rule for each in self.rules)
-
-    @property
-    def unseen(self) -> int:
-        """How many of them the model does not see."""
-        return sum(each.is_unseen for each in self.rules)
-
-
-def list_instructions(measured: MeasuredSession) -> InstructionList:
-    """Lists the instructions of a session, and looks each rule up in the view. It reads the whole path."""
-    session, view = measured.session, measured.view
-    facts = session.conversation.collect_facts(human_only=True)
-    facts_of_rules = {(fact.text, fact.position): fact for fact in facts if isinstance(fact, Rule)}
-    words = [(number, get_users_words([each.message])) for number, each in enumerate(measured.seen)]
-    words = [(number, text) for number, text in words if text]
-    listed: dict[str, list[ListedInstruction]] = {"standing": [], "request": [], "unclassified": []}
-    for each in reversed(build_ledger(facts)):
-        row = ListedInstruction(each)
-        rule = facts_of_rules.get((each.text, each.position)) if each.scope == "standing" else None
-        if rule is not None:
-            is_added = each.position in view.state.rule_settings
-            if each.is_rule:
-                seen = next((number for number, text in words if is_fact_in(rule, text)), -1)
-                since = 0 if seen >= 0 else _find_loss(view, rule, is_added=is_added)
-                block = view.path.get_block(view.state.live_blocks[since - 1]).id if since else ""
-                row = replace(row, seen=seen, since=since, block=block, is_added=is_added)
-            else:
-                row = replace(row, ended_by=_find_end(view, rule), is_added=is_added)
-        listed[each.scope].append(row)
-    rules, unclassified, requests = (tuple(listed[scope]) for scope in ("standing", "unclassified", "request"))
-    return InstructionList(rules, unclassified, requests, has_newer_rules(view), len(view.state.live_blocks))
-
-
-def _find_loss(view: View, rule: Rule, *, is_added: bool) -> int:
-    """Finds which compaction in force took a rule out of view, by its number from 1. 0 if it was never in view."""
-    place = None if is_added else (rule.position, rule.position)
-    since = 0
-    for number, at in enumerate(view.state.live_blocks, 1):
-        block = view.path.get_block(at)
-        shows = (each for each in block.replacements if is_fact_in(rule, get_users_words(_read_shown(view, each))))
-        if (holder := next(shows, None)) is not None:
-            place, since = (holder.first, holder.last), 0
-        elif place is not None and any(r.first <= place[0] and place[1] <= r.last for r in block.replacements):
-            place, since = None, number
-    return since
-
-
-def _read_shown(view: View, replacement: Replacement) -> Iterator[Message]:
-    for item in replacement.shown_items:
-        message = get_message(view.path.get_entry(item.position)) if isinstance(item, KeptOriginal) else item.message
-        if message is not None:
-            yield message
-
-
-def _find_end(view: View, rule: Rule) -> int:
-    """Finds the position of what ended a rule, -1 if nobody knows it."""
-    if rule.end == "dropped":
-        return rule.position
-    held = replace(rule, live=True, end="")
-    for later in _read_later_rules(view, rule):
-        ended = settle_rules((held, later))
-        if any(each.end and each.text == rule.text for each in ended):
-            return later.position
-    return -1
-
-
-def _read_later_rules(view: View, rule: Rule) -> Iterable[Rule]:
-    """Yields what the user said of rules from a rule on, each as it was read from its own message."""
-    for at, entry in enumerate(view.path.get_entries(rule.position, view.length - 1), rule.position):
-        message = get_message(entry)
-        if message is not None and message.origin == "human":
-            yield from (f for f in extract_facts([(at, message)]) if isinstance(f, Rule) and f.text != rule.text)
-        elif isinstance(entry, Setting) and entry.key in (RULE_ADDED, RULE_DROPPED):
-            yield from build_setting_facts([(at, entry)])
 
 
 def show_instructions(visit: Visit) -> Response:
@@ -145,7 +19,7 @@ def show_instructions(visit: Visit) -> Response:
 
 
 def _respond(visit: Visit, opened: OpenSession, *, at: int = -1, text: str = "", problem: str = "") -> Response:
-    found = list_instructions(opened.measure())
+    found = opened.list_instructions()
     shown = {"found": found, "chosen": at, "text": text, "problem": problem, "most": MOST_RULE_CHARACTERS}
     return respond_about(
         visit, opened, "instructions.html", "instructions", code=400 if problem else 200, **shown
@@ -156,7 +30,10 @@ def show_rules_notice(visit: Visit) -> Response:
     """Says on every page of a session if there are rules that the model does not see."""
     opened = visit.open()
     with opened.lock:
-        return respond("rules_notice.html", visit=visit, opened=opened, found=list_instructions(opened.measure()))
+        state = opened.measure().view.state
+        can_miss = bool(state.live_blocks or state.rule_settings)  # else the model sees all that was said
+        found = opened.list_instructions() if can_miss else None
+        return respond("rules_notice.html", visit=visit, opened=opened, found=found)
 
 
 def add_rule(visit: Visit) -> Response:

@@ -21,9 +21,9 @@ from msgspec.structs import replace
 
 from tenfold.apps.inspector import session_pages as pages
 from tenfold.apps.inspector.bill_pages import describe_bill, list_receipts
-from tenfold.apps.inspector.instruction_pages import list_instructions
 from tenfold.apps.inspector.rendering import render
 from tenfold.apps.inspector.routes import group_facts
+from tenfold.apps.inspector.rules_in_view import list_instructions
 from tenfold.apps.inspector.timeline import MeasuredSession, build_timeline, measure_session
 from tenfold.compaction.facts.redacted_messages import redact_entry
 from tenfold.session import Session

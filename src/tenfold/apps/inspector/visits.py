@@ -11,6 +11,7 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from tenfold.apps.inspector.readings import Readings
+from tenfold.apps.inspector.rules_in_view import InstructionList, list_instructions
 from tenfold.apps.inspector.timeline import MeasuredSession, Timeline, build_timeline, measure_session
 from tenfold.apps.keyring import Access, Keyring, note_access
 from tenfold.core.record.ask import Outcome
@@ -58,6 +59,7 @@ class OpenSession:
         self.outcome: Outcome | None = None
         self._measured: MeasuredSession | None = None
         self._timeline: tuple[MeasuredSession, Timeline] | None = None
+        self._instructions: tuple[MeasuredSession, InstructionList] | None = None
 
     def measure(self) -> MeasuredSession:
         """Reads what others have appended, and returns the session with the sizes of its entries."""
@@ -72,6 +74,13 @@ class OpenSession:
         if self._timeline is None or self._timeline[0] is not measured:
             self._timeline = measured, build_timeline(measured)
         return self._timeline[1]
+
+    def list_instructions(self) -> InstructionList:
+        """Lists what the user asked for, each rule with whether the model sees it now."""
+        measured = self.measure()
+        if self._instructions is None or self._instructions[0] is not measured:
+            self._instructions = measured, list_instructions(measured)
+        return self._instructions[1]
 
 
 class PageSources(Struct, frozen=True):

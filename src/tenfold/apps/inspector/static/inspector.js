@@ -62,8 +62,10 @@ document.addEventListener("click", (event) => {
 });
 
 document.addEventListener("htmx:afterSettle", (event) => {
-  if (event.detail.target.id === "reader" && isOpenedByKey) document.getElementById("reader").focus();
-  if (event.detail.target.closest("#list")) rove();
+  const target = event.detail.target;
+  if (!target) return; // a message of a stream
+  if (target.id === "reader" && isOpenedByKey) target.focus();
+  if (target.closest("#list")) rove();
 });
 
 // A long list is in pieces of a known height. A piece is loaded when it stays in sight for a moment, and let go of when it
