@@ -81,6 +81,25 @@ def test_an_answer_is_drawn_as_markdown_while_it_arrives() -> None:
     drive_chat(lambda: make_chat(model), play_scenario)
 
 
+def test_a_table_in_a_narrow_terminal_keeps_its_text() -> None:
+    """Prices were cut to `1,299…`."""
+    words = ["WB-900", "Workbench", "1,299.99", "SAW-3000-X", "Japanese", "36.99"]
+    table = f"| SKU | Name | Price |\n|---|---|--:|\n| {' | '.join(words[:3])} |\n| {' | '.join(words[3:])} |\n"
+
+    async def play_scenario(chat: Chat, pilot: Pilot[None]) -> None:
+        await pilot.resize_terminal(28, 40)
+        await send_text(chat, pilot, "prices")
+        await wait_until(pilot, lambda: "idle" in get_status(chat) and chat.query("MarkdownTable"), "it is over")
+        cells = [cell.render_line(y).text.strip() for cell in chat.query(".cell") for y in range(cell.size.height)]
+        await wait_until(pilot, lambda: "…" not in "".join(read_rows(chat)), "nothing is cut")
+        drawn = "".join(cells)
+        assert all(word in drawn for word in words), cells
+
+    model = Held(table, "")
+    model.go.set()
+    drive_chat(lambda: make_chat(model), play_scenario)
+
+
 def test_only_whole_addresses_are_links() -> None:
     (line,) = (token for token in build_parser().parse("README.md or a@b.de, https://x.example/y") if token.children)
     assert [token.attrs["href"] for token in line.children or () if token.type == "link_open"] == [
@@ -183,6 +202,11 @@ def test_a_long_text_is_read_in_a_pager_and_searched() -> None:
         await wait_until(pilot, lambda: any("line 44" in row for row in read_rows(chat)), "and in view")
         await pilot.press("n")
         await wait_until(pilot, lambda: area.selection.start[0] == area.text.split("\n").index("line 440"), "the next")
+        half = area.size.height // 2
+        for key, wanted in (("g", 0), ("j", 1), ("k", 0), ("ctrl+d", half), ("ctrl+u", 0), ("ctrl+f", 2 * half)):
+            await pilot.press(key)
+            await wait_until(pilot, lambda at=wanted: area.scroll_y == at, f"{key} scrolls to {wanted}")  # type: ignore[misc]
+        assert isinstance(chat.screen, PagerScreen), "Ctrl+D left the whole chat"
         await pilot.press("q")
         await wait_until(pilot, lambda: not isinstance(chat.screen, PagerScreen), "it is closed")
 

@@ -421,6 +421,12 @@ class Chat(App[None]):
         """Tells how to leave: the user pressed Ctrl+C with nothing to copy."""
         self._add_line("note", "Escape stops what is running, Ctrl+D leaves, and /copy copies an answer")
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leaves Ctrl+D to the pager, where it scrolls, as in every pager."""
+        return super().check_action(action, parameters) and not (
+            action == "quit" and isinstance(self.screen, PagerScreen)
+        )
+
     async def action_quit(self) -> None:
         """Stops whatever is running, and leaves."""
         self.agent.abort_compaction()

@@ -320,6 +320,12 @@ class PagerScreen(Screen[None]):
         Binding("G", "end(1)", show=False),
         Binding("slash", "find", show=False),
         Binding("n", "find_next", show=False),
+        Binding("j", "lines(1)", show=False),
+        Binding("k", "lines(-1)", show=False),
+        Binding("ctrl+d", "half(1)", show=False, priority=True),
+        Binding("ctrl+u", "half(-1)", show=False, priority=True),
+        Binding("ctrl+f", "half(2)", show=False, priority=True),
+        Binding("ctrl+b", "half(-2)", show=False, priority=True),
     ]
 
     def __init__(self, title: str, text: str) -> None:
@@ -346,10 +352,22 @@ class PagerScreen(Screen[None]):
         else:
             self.dismiss()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leaves the keys that edit a line to the field of the search, while it is open."""
+        del parameters
+        return action != "half" or not self.query_one(Input).display
+
     def action_page(self, pages: int) -> None:
         """Scrolls by a page."""
-        area = self.query_one(TextArea)
-        area.scroll_relative(y=pages * max(1, area.size.height - 1), animate=False)
+        self.action_lines(pages * max(1, self.query_one(TextArea).size.height - 1))
+
+    def action_half(self, halves: int) -> None:
+        """Scrolls by so many halves of a page."""
+        self.action_lines(halves * max(1, self.query_one(TextArea).size.height // 2))
+
+    def action_lines(self, lines: int) -> None:
+        """Scrolls by so many lines."""
+        self.query_one(TextArea).scroll_relative(y=lines, animate=False)
 
     def action_end(self, at: int) -> None:
         """Scrolls to the beginning or to the end."""
