@@ -294,7 +294,7 @@ def test_a_list_of_many_pieces_loads_what_is_looked_at(browser: Browser, store: 
 
 
 def test_what_the_model_sees_is_loaded_down_to_its_last_message(browser: Browser, store: Store) -> None:
-    session = make_session(store, steps=400)
+    session = make_session(store, steps=130)
     session.append(make_user_message("The very last words."))
     last = len(session.view.get_messages()) - 1
     browser.go("/session/seen?id=work")

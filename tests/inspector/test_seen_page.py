@@ -99,7 +99,7 @@ def test_what_stays_within_a_compacted_range_is_shown_and_marked(client: TestCli
 
 def test_a_long_view_is_loaded_in_pieces_and_a_long_message_on_demand(client: TestClient, store: Store) -> None:
     session = make_session(store)
-    session.append(*make_work(400))
+    session.append(*make_work(130))
     session.append(make_user_message("word " * 30_000))
     page = client.get("/session/seen?id=work").text
     assert len(ARTICLE.findall(page)) < len(session.refresh().get_messages())

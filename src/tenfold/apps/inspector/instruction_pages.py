@@ -60,7 +60,7 @@ def drop_rule(visit: Visit) -> Response:
     opened, text = visit.open(), _get_rule(visit)
     with opened.lock:
         rules = [each.text for each in opened.session.read_instructions() if each.is_rule]
-        found = next((each for each in rules if _unify_lines(each) == text), None)
+        found = next((each for each in rules if _normalize_breaks(each) == text), None)
         if found is None:
             raise NotFoundError(f"no active rule is {text[:200]!r}: it may have been dropped meanwhile")
         opened.session.drop_rule(found)
@@ -69,10 +69,10 @@ def drop_rule(visit: Visit) -> Response:
 
 
 def _get_rule(visit: Visit) -> str:
-    return _unify_lines(visit.get("text"))
+    return _normalize_breaks(visit.get("text"))
 
 
-def _unify_lines(text: str) -> str:
+def _normalize_breaks(text: str) -> str:
     """Returns a text with the line breaks that it had before a browser sent it."""
     return text.replace("\r\n", "\n").strip()
 
