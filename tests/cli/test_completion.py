@@ -86,7 +86,33 @@ def test_bash_completes_commands_options_and_sessions(env: dict[str, str]) -> No
         "support-42",
     ]
     assert complete("tenfold", "search", "x", "--session", "support-4") == ["support-42"]
+    for command in ("chat", "run", "bill"):
+        assert complete("tenfold", command, "--session", "support-4") == ["support-42"]
+    assert complete("tenfold", "inspect", "support-4") == complete("tenfold", "purge", "support-4") == ["support-42"]
+    assert complete("tenfold", "apply", "support-4") == ["support-42"]
+    assert complete("tenfold", "compact", "--policy", "th") == ["threshold"]
+    assert complete("tenfold", "export", "--as", "openai-c") == ["openai-chat"]
+    assert complete("tenfold", "bill", "--by", "") == ["session", "model", "client"]
     assert complete("tenfold", "show", "--store", "/nowhere/at/all.db", "supp") == []
+
+
+@needs("bash")
+def test_bash_completes_what_a_session_holds(env: dict[str, str], tenfold: Cli, pi: Path) -> None:
+    def complete(*words: str) -> list[str]:
+        script = BASH.format(words=shlex.join(words), at=len(words) - 1)
+        named = env | {"TENFOLD_STORE": str(tenfold.store)}
+        return subprocess.run(
+            ["bash", "-c", script], env=named, capture_output=True, text=True, check=True
+        ).stdout.split()
+
+    tenfold.run_ok("compact", pi, "--to", "10%")
+    shown = tenfold.run_json("show", "last")
+    (block,) = shown["blocks"]
+    assert complete("tenfold", "undo", "last", "--block", "") == [block["block"]]
+    seen = [row for row in shown["timeline"] if row["seen"] == "as it was"]
+    assert complete("tenfold", "pin", "") == [row["id"] for row in reversed(seen)]
+    number = str(seen[-1]["position"])
+    assert complete("tenfold", "pin", number) == [number]
 
 
 @needs("bash")

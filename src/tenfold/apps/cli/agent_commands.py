@@ -24,6 +24,7 @@ from tenfold.apps.cli.store_access import (
     StoreOption,
     ThriftOption,
     build_flags,
+    complete_session,
     find_location,
     open_cli_store,
 )
@@ -50,7 +51,9 @@ WindowOption = Annotated[
 SessionOption = Annotated[
     str,
     typer.Option(
-        metavar="SESSION", help="Resume this session where you left off: its id, the beginning of it, or `last`."
+        metavar="SESSION",
+        help="Resume this session where you left off: its id, the beginning of it, or `last`.",
+        autocompletion=complete_session,
     ),
 ]
 FolderOption = Annotated[

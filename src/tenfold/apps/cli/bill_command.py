@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from msgspec.structs import asdict
@@ -17,6 +17,8 @@ from tenfold.apps.cli.store_access import (
     JsonOption,
     NamespaceOption,
     StoreOption,
+    complete_session,
+    complete_values,
     find_location,
     name_other_namespaces,
     open_cli_store,
@@ -50,8 +52,17 @@ def bill(  # noqa: PLR0913 - a parameter for each option
             metavar="TIME", help="Requests from then on: an age (7d, 12h, 30min), or a day (2026-11-30, UTC)."
         ),
     ] = "",
-    by: Annotated[str, typer.Option(metavar="WHAT", help="A line for each session, model or client.")] = "session",
-    session: Annotated[str | None, typer.Option(help="The bill of this session only.")] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="A line for each session, model or client.",
+            autocompletion=complete_values(*get_args(Grouping)),
+        ),
+    ] = "session",
+    session: Annotated[
+        str | None, typer.Option(help="The bill of this session only.", autocompletion=complete_session)
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(

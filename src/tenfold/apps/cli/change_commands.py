@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -30,18 +33,59 @@ from tenfold.compaction.facts.ledger import Instruction
 from tenfold.config.settings import load_settings
 from tenfold.core.record.block import Block, KeptOriginal
 from tenfold.core.text.terminal_safe import strip_controls, to_one_line
-from tenfold.errors import NotFoundError, UsageError
-from tenfold.recall.expand import find_entry_id, is_entry_number
+from tenfold.errors import NotFoundError, TenfoldError, UsageError
+from tenfold.recall.expand import excerpt_message, find_entry_id, is_entry_number
 from tenfold.session import Session
 from tenfold.store.base import LocatedEntry, Store
 from tenfold.store.ids import get_current_time
-from tenfold.store.lookup import LAST, list_heads, match_ids
+from tenfold.store.lookup import LAST, find_session, list_heads, match_ids
 
+
+def _complete_in_session(
+    ctx: typer.Context, find_values: Callable[[Session], Iterator[tuple[str, str]]], incomplete: str
+) -> list[tuple[str, str]]:
+    """Completes what is in the session that the command line names so far. What cannot be read completes nothing."""
+    with suppress(TenfoldError, OSError):
+        namespace = ctx.params.get("namespace") or load_settings().common.namespace
+        with open_cli_store(ctx.params.get("store")) as place:
+            row = find_session(place, ctx.params.get("session") or LAST, namespace=namespace)
+            session = open_session(place, row, namespace=namespace, head=ctx.params.get("branch") or "")
+            found = (each for each in find_values(session) if each[0].startswith(incomplete))
+            return list(islice(found, _MOST_COMPLETIONS))
+    return []
+
+
+def complete_block(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Completes a compaction in force in a shell, the newest first."""
+
+    def find_blocks(session: Session) -> Iterator[tuple[str, str]]:
+        return ((block.id, render_block_sizes(block)) for block in reversed(get_live_blocks(session)))
+
+    return _complete_in_session(ctx, find_blocks, incomplete)
+
+
+def complete_entry(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Completes a message that the model sees as it was, the newest first: its id, or the number that was begun."""
+
+    def find_messages(session: Session) -> Iterator[tuple[str, str]]:
+        for each in reversed([*session.view.get_visible_messages()]):
+            at = each.original_position
+            if each.is_original and at is not None:
+                text = excerpt_message(each.message)
+                yield session.view.path.get_entry(at).id, text
+                if is_entry_number(incomplete):
+                    yield f"{at}", text
+
+    return _complete_in_session(ctx, find_messages, incomplete)
+
+
+_MOST_COMPLETIONS = 100
 EntryArgument = Annotated[
     str,
     typer.Argument(
         metavar="ENTRY",
         help="A message: its id, the beginning of it, or its number in the session. `tenfold show --brief` lists them.",
+        autocompletion=complete_entry,
     ),
 ]
 NumberedSessionOption = Annotated[
@@ -58,6 +102,7 @@ def undo(
             metavar="ID",
             help="The compaction: its id, or the beginning of it. Newer ones that build on it are undone with it. "
             "Default: the newest.",
+            autocompletion=complete_block,
         ),
     ] = "",
     branch: Annotated[
@@ -176,7 +221,12 @@ def _open_branch_with(store: Store, location: LocatedEntry, namespace: str) -> S
 
 def purge(
     what: Annotated[
-        str, typer.Argument(metavar="SESSION|ENTRY", help="A session or one entry: its id, or the beginning of it.")
+        str,
+        typer.Argument(
+            metavar="SESSION|ENTRY",
+            help="A session or one entry: its id, or the beginning of it.",
+            autocompletion=complete_session,
+        ),
     ],
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Purge without asking.")] = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -29,6 +30,7 @@ from tenfold.apps.cli.store_access import (
     NamespaceOption,
     PolicyOption,
     StoreOption,
+    complete_session,
     find_folder,
     find_location,
     open_cli_store,
@@ -40,7 +42,7 @@ from tenfold.apps.clients.view_copy import ViewCopy
 from tenfold.config.settings import load_settings as settings
 from tenfold.core.meter.counters import choose_counter
 from tenfold.core.text.terminal_safe import to_one_line
-from tenfold.errors import NotFoundError, UsageError
+from tenfold.errors import NotFoundError, TenfoldError, UsageError
 from tenfold.formats.export_items import get_view_items
 from tenfold.formats.importer import StoredSessions, import_sessions
 from tenfold.formats.session_files import read_data
@@ -53,10 +55,24 @@ _BACKUPS = "applied"
 """The folder beside the store that keeps what stood in clients' sessions before."""
 
 
+def complete_found(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Completes a session in a shell: those of the clients on this machine first, and then the stored ones."""
+    found: Sequence[FoundSession] = ()
+    with suppress(TenfoldError, OSError):
+        found = find_on_this_machine(lambda _: None)
+    own = [
+        (each.id, f"{each.client}: {to_one_line(each.title, 60)}") for each in found if each.id.startswith(incomplete)
+    ]
+    return [*own[:_MOST_COMPLETIONS], *complete_session(ctx, incomplete)]
+
+
+_MOST_COMPLETIONS = 100
 _IdArgument = Annotated[
     str,
     typer.Argument(
-        metavar="ID", help="A session: an id that `tenfold find` or `tenfold sessions` lists, or its beginning."
+        metavar="ID",
+        help="A session: an id that `tenfold find` or `tenfold sessions` lists, or its beginning.",
+        autocompletion=complete_found,
     ),
 ]
 _TargetOption = Annotated[

@@ -16,6 +16,7 @@ from tenfold.apps.cli.store_access import (
     NamespaceOption,
     SessionArgument,
     StoreOption,
+    complete_values,
     find_stored_session,
     open_cli_store,
     open_session,
@@ -41,6 +42,7 @@ def export(  # noqa: PLR0913 - the options of a command
             "--as",
             metavar="FORMAT",
             help=f"The format to write: {', '.join(WIRES)}. Default: the session's own, else {DEFAULT_WIRE}.",
+            autocompletion=complete_values(*WIRES),
         ),
     ] = None,
     view: Annotated[

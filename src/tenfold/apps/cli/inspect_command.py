@@ -16,6 +16,7 @@ from tenfold.apps.cli.store_access import (
     NO_MODELS,
     NamespaceOption,
     StoreOption,
+    complete_session,
     find_location,
     open_cli_store,
     open_session,
@@ -62,7 +63,11 @@ def _check_gateway(url: str) -> str:
 def inspect_store(  # noqa: PLR0913 - a parameter for each option
     session: Annotated[
         str,
-        typer.Argument(metavar="[SESSION]", help="The session to open first: its id, or `last`. Default: the list."),
+        typer.Argument(
+            metavar="[SESSION]",
+            help="The session to open first: its id, or `last`. Default: the list.",
+            autocompletion=complete_session,
+        ),
     ] = "",
     *,
     host: Annotated[

@@ -21,6 +21,7 @@ from tenfold.apps.cli.store_access import (
     NamespaceOption,
     SessionArgument,
     StoreOption,
+    complete_values,
     find_location,
     find_stored_session,
     open_cli_store,
@@ -28,6 +29,7 @@ from tenfold.apps.cli.store_access import (
 from tenfold.apps.keyring import note_access
 from tenfold.config.settings import load_settings
 from tenfold.core.text.terminal_safe import sanitize, to_one_line
+from tenfold.core.wire import WIRES
 from tenfold.errors import UsageError
 from tenfold.store.base import MEMORY_LOCATION
 from tenfold.store.ids import convert_time
@@ -184,7 +186,15 @@ def add_export(
     session: SessionArgument,
     file: Annotated[Path, typer.Argument(parser=parse_path, metavar="FILE", help="The file, where the worker runs.")],
     *,
-    as_: Annotated[str, typer.Option("--as", metavar="FORMAT", help="The format. Default: the session's own.")] = "",
+    as_: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            metavar="FORMAT",
+            help="The format. Default: the session's own.",
+            autocompletion=complete_values(*WIRES),
+        ),
+    ] = "",
     view: Annotated[
         bool, typer.Option("--view/--original", help="What the model sees now, or all messages as they came.")
     ] = True,

@@ -6,7 +6,7 @@ The providers' clients are an extra and slow to load. They are imported here, an
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,6 +20,7 @@ from tenfold.apps.cli.console import print_note
 from tenfold.apps.cli.source_files import find_on_this_machine, parse_path
 from tenfold.apps.clients.found_sessions import choose_session
 from tenfold.compaction.summarize.ladder import SummarySettings
+from tenfold.config.policies import POLICIES
 from tenfold.config.settings import DEFAULT_CONFIG, Config, load_settings
 from tenfold.core.meter.counters import choose_counter
 from tenfold.errors import NotFoundError, TenfoldError, UnusableModel, UsageError
@@ -30,6 +31,24 @@ from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION, SessionRow, S
 from tenfold.store.location import find_jobs_file, get_default_location, is_database, open_store
 from tenfold.store.lookup import LAST, describe_session, find_session, find_title, has_content, list_heads
 from tenfold.store.sqlite.store import BUSY_SECONDS
+
+
+def complete_values(*values: str) -> Callable[[str], list[str]]:
+    """Returns what completes one of these values in a shell."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [value for value in values if value.startswith(incomplete)]
+
+    return complete
+
+
+def complete_policy(incomplete: str) -> list[str]:
+    """Completes the name of a policy in a shell: one of ours, or of the settings."""
+    presets: Iterable[str] = ()
+    with suppress(TenfoldError, OSError):
+        presets = load_settings().presets
+    return complete_values(*dict.fromkeys((*POLICIES, *presets)))(incomplete)
+
 
 CompactAtOption = Annotated[
     str,
@@ -182,7 +201,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 PolicyOption = Annotated[
     str,
     typer.Option(
-        help="The policy to use: one of `tenfold policies`, or of your settings. Default: that of your settings."
+        help="The policy to use: one of `tenfold policies`, or of your settings. Default: that of your settings.",
+        autocompletion=complete_policy,
     ),
 ]
 
