@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from tenfold.apps.inspector import session_pages as pages
 from tenfold.apps.inspector.timeline import MOST_SEGMENTS, WIDTH, MeasuredSession, build_timeline, measure_session
 from tenfold.core.meter.counters import measure_messages
+from tenfold.core.record.block import Block, ModelCost
 from tenfold.core.record.entry import get_message
 from tenfold.errors import NotFoundError
 from tenfold.session import Session, SessionAddress
@@ -275,3 +276,11 @@ def test_a_session_is_live_after_a_message_and_not_after_a_compaction(client: Te
     assert row.last_time is not None
     assert row.last_time > 1
     assert not client.get("/live/mark?id=imported").text.strip()
+
+
+def test_a_summary_that_was_written_ahead_says_what_it_took(client: TestClient, store: Store) -> None:
+    session = make_session(store)
+    spent = ModelCost(1, 10_010, 300, "openai:small")
+    session.conversation.note_prepared(Block("b", None, "", 5, "p", "c", (), spent=spent))
+    page = client.get("/session/message", params={"id": "work", "at": session.view.length - 1}).text
+    assert "written ahead of its use by openai:small: 10,010 tokens in, 300 out" in html.unescape(page)

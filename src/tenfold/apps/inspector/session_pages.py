@@ -14,11 +14,23 @@ from sys import maxsize
 from typing import Literal
 from unicodedata import category
 
+import msgspec
 from msgspec import Struct
 
 from tenfold.apps.inspector.timeline import MeasuredSession, Seen
 from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, RangeRef, Run, Substitute
-from tenfold.core.record.entry import Attempt, CustomEntry, Entry, Pin, Retraction, Setting, get_kind, get_message
+from tenfold.core.record.entry import (
+    PREPARED_SUMMARY,
+    Attempt,
+    CustomEntry,
+    Entry,
+    Pin,
+    PreparedSummary,
+    Retraction,
+    Setting,
+    get_kind,
+    get_message,
+)
 from tenfold.core.record.message import (
     Document,
     Image,
@@ -212,6 +224,10 @@ def _describe_entry(entry: Entry) -> str:
             return f"a compaction was undone: {entry.block}"
         case CustomEntry(kind=kind) if kind in CLIENT_COMPACTIONS:
             return f"the client compacted here by itself: {entry.native.body.decode('utf-8', 'replace')}"
+        case Setting(key=key, value=value) if key == PREPARED_SUMMARY:
+            spent = msgspec.json.decode(value, type=PreparedSummary).spent
+            took = f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out"
+            return f"a summary was written ahead of its use by {spent.model or 'a model'}: {took}"
         case Setting():
             return f"{entry.key}: {entry.value}"
         case Pin():
