@@ -396,7 +396,7 @@ class RunDisplay:
                 self._answer_item = await self._transcript.add_answer("")
             await self._answer_item.show_text(text)
         except MountError:
-            if self._transcript.is_attached:
+            if self._transcript.is_attached and self._transcript.app.is_running:
                 raise  # else the program has left while the answer came: there is no screen to draw on
 
     def _complete_call(self, part: ToolReturnPart) -> None:
