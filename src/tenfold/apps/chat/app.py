@@ -96,7 +96,7 @@ class Chat(App[None]):
     TITLE = "tenfold chat"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (60, "-wide")]  # noqa: RUF012 - Textual declares it so
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+d", "quit", show=False, priority=True),
+        Binding("ctrl+d", "leave", show=False, priority=True),
         Binding("escape", "stop", show=False),
     ]
 
@@ -421,11 +421,12 @@ class Chat(App[None]):
         """Tells how to leave: the user pressed Ctrl+C with nothing to copy."""
         self._add_line("note", "Escape stops what is running, Ctrl+D leaves, and /copy copies an answer")
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leaves Ctrl+D to the pager, where it scrolls, as in every pager."""
-        return super().check_action(action, parameters) and not (
-            action == "quit" and isinstance(self.screen, PagerScreen)
-        )
+    async def action_leave(self) -> None:
+        """Leaves by Ctrl+D. In the pager that scrolls, as in every pager."""
+        if isinstance(self.screen, PagerScreen):
+            self.screen.action_half(1)
+        else:
+            await self.action_quit()
 
     async def action_quit(self) -> None:
         """Stops whatever is running, and leaves."""

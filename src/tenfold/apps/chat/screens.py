@@ -322,7 +322,6 @@ class PagerScreen(Screen[None]):
         Binding("n", "find_next", show=False),
         Binding("j", "lines(1)", show=False),
         Binding("k", "lines(-1)", show=False),
-        Binding("ctrl+d", "half(1)", show=False, priority=True),
         Binding("ctrl+u", "half(-1)", show=False, priority=True),
         Binding("ctrl+f", "half(2)", show=False, priority=True),
         Binding("ctrl+b", "half(-2)", show=False, priority=True),
@@ -362,7 +361,7 @@ class PagerScreen(Screen[None]):
         self.action_lines(pages * max(1, self.query_one(TextArea).size.height - 1))
 
     def action_half(self, halves: int) -> None:
-        """Scrolls by so many halves of a page."""
+        """Scrolls by so many halves of a page. The program calls it for Ctrl+D."""
         self.action_lines(halves * max(1, self.query_one(TextArea).size.height // 2))
 
     def action_lines(self, lines: int) -> None:
