@@ -190,6 +190,16 @@ def test_a_session_of_the_chat_is_named_by_the_first_words_and_an_empty_one_is_n
     assert tenfold.run_json("show", "last")["session"] == row["session"]
 
 
+def test_one_of_a_thing_is_not_called_several(tenfold: Cli, stored: str) -> None:
+    del stored
+    assert tenfold.run_ok("verify").out == "1 session verified, no problems\n"
+    assert "1 namespace, 1 session, " in tenfold.run_ok("store", "check").out
+    tenfold.run_ok("search", "csv")
+    assert "every entry is indexed" in tenfold("doctor").out
+    assert "`tenfold keys create" in tenfold.run_ok("audit").out
+    assert "the best 2 of what was found" in tenfold.run_ok("search", "csv", "--limit", "2").out
+
+
 def test_undo_gives_the_view_back_and_keeps_the_log(tenfold: Cli, pi: Path) -> None:
     session = tenfold.run_json("compact", pi, "--to", "30%")["session"]
     before = tenfold.run_json("show", session)
@@ -385,7 +395,7 @@ def test_purge_asks_and_reaches_what_quotes_the_entry(tenfold: Cli, stored: str)
 
 
 def test_verify_finds_damage_and_says_where(tenfold: Cli, stored: str) -> None:
-    assert "1 sessions verified, no problems" in tenfold.run_ok("verify").out
+    assert "1 session verified, no problems" in tenfold.run_ok("verify").out
     db = sqlite3.connect(tenfold.store)
     with db:
         db.execute("UPDATE entry SET body = substr(body, 1, length(body) - 1) || x'00' WHERE seq = 5")

@@ -66,7 +66,7 @@ def test_a_store_is_described_and_stays_as_it_is(tenfold: Cli, pi: Path) -> None
     tenfold.run_ok("import", pi)
     before = tenfold.store.read_bytes()
     found = examine(tenfold, 0)
-    assert "1 sessions" in found["store"][0]["what"]
+    assert "1 session" in found["store"][0]["what"]
     assert found["integrity"][0]["state"] == "ok"
     assert "212 of 212 entries are not indexed" in found["index"][0]["what"]
     assert tenfold.store.read_bytes() == before
@@ -128,7 +128,7 @@ def test_clients_are_found_with_what_was_installed_into_them(tenfold: Cli, tmp_p
     assert whats["claude-code"]["what"].endswith(", set up")
     assert "not set up" in whats["codex"]["what"]
     assert "`tenfold install codex`" in whats["codex"]["todo"]
-    assert "1 sessions, not set up" in whats["pi"]["what"]
+    assert "1 session, not set up" in whats["pi"]["what"]
     servers = tmp_path / ".claude" / "tenfold" / "plugin" / ".mcp.json"
     settings = json.loads(servers.read_text("utf-8"))
     settings["mcpServers"]["tenfold"]["command"] = "/gone/bin/python3"

@@ -43,7 +43,7 @@ def run_paged(home: Path) -> Callable[..., tuple[bytes, bytes]]:
 
 
 def test_what_is_longer_than_the_screen_goes_through_the_pager(run_paged: Callable[..., tuple[bytes, bytes]]) -> None:
-    for command in (("show", "last", "--brief"), ("search", "parcel", "--limit", "30")):
+    for command in (("show", "last", "--brief"), ("search", "parcel", "--limit", "30"), ("rules", "last", "--all")):
         given, wrote = run_paged(*command)
         assert b"parcel 5" in given, command
         assert b"\x1b" not in given, "only less is sent colours"

@@ -194,6 +194,19 @@ def test_people_get_the_answer_and_beside_it_what_led_there(tenfold: Cli, folder
         assert any(re.fullmatch(line, each) for each in told), (line, told)
 
 
+def test_an_unknown_window_is_told_once_and_how_to_set_it(tenfold: Cli, folder: Path) -> None:
+    """It was told three times, twice as Python writes it."""
+    with Loopback("Hello.") as loopback:
+        options = "--model", "mine", "--base-url", get_base_url(OPENAI, loopback)
+        ran = tenfold("run", "--task", "Hello", "--folder", folder, *options)
+    assert ran.code == 0
+    said = [line for line in ran.err.splitlines() if "window " in line]
+    assert said == [
+        "the context window of openai:mine is unknown, so nothing is compacted: set it, as in --window 200000"
+    ]
+    assert "1 answer: " in ran.err
+
+
 def test_a_failure_leaves_standard_output_empty(tenfold: Cli, folder: Path) -> None:
     with Loopback(Served(status=401, error=f"no such key: {SECRET}")) as loopback:
         ran = tenfold("run", "--task", "What is it?", "--folder", folder, *build_model_options(loopback))
@@ -218,7 +231,7 @@ def test_what_is_not_allowed_is_refused_and_the_model_is_told(
     allowed = {"write": "--allow-commands", "command": "--allow-writes"}[kind]
     with Loopback(KINDS[kind], "So be it.") as loopback:
         ran = run_task(tenfold, folder, "Do it.", *build_model_options(loopback, model), *([allowed] if other else []))
-        assert "The user said no to this" in loopback.requests[1].prompt
+        assert "nobody can be asked" in loopback.requests[1].prompt
     lines = check_lines(ran.objects)
     assert ran.code == 0
     (refused,) = filter_lines(lines, "refused")

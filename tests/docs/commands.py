@@ -28,9 +28,10 @@ _INTRODUCTION = """# The command `tenfold`
 This page is generated from the command: `python -m tests.docs.commands --write`. A test fails when the two differ.
 
 Results go to standard output, notes and errors to standard error. In a terminal you get tables and colours (`NO_COLOR`
-turns them off), and what is longer than the screen goes through the pager that `PAGER` names (`PAGER=cat` for none); a
-pipe gets tab-separated lines. With `--json`, each session, hit or event is one JSON object on a line of its own, with
-[fields that stay](json.md); `eval` prints all scores as one object.
+turns them off), and what `show`, `diff`, `search`, `expand`, `rules`, `sessions` or `find` prints beyond one screen
+goes through the pager that `PAGER` names (`PAGER=cat` for none). In a pipe the rows of a table are tab-separated lines.
+With `--json`, each session, hit or event is one JSON object on a line of its own, with [fields that stay](json.md);
+`eval` prints all scores as one object.
 
 Session text is printed without control characters, and secrets are redacted. Only `export` and `expand --json` print it
 exactly.

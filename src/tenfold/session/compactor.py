@@ -246,6 +246,10 @@ class CompactionRunner:
             return call.window is not None
         return self.can_overflow(call)
 
+    def skip_window_report(self) -> None:
+        """Says that the user was told already that the window of this model is not known: once is enough."""
+        self._told_model = self.model
+
     def _report_unknown_window(self, call: Call) -> None:
         """Keeps the Outcome of a check that cannot be made. Listeners and the log are told once for each model."""
         conversation = self._conversation
@@ -253,7 +257,7 @@ class CompactionRunner:
             reading, known, self._told_model = self.take_reading(call), self._told_model, self.model
         reason = (
             f"{self.explain_unknown_window()}, so {reading.tokens:,} tokens cannot be held against it, and "
-            "nothing is compacted: name a window (window=200_000), or a model whose window is known"
+            "nothing is compacted: name a window (--window 200000, window=200_000), or a model whose window is known"
         )
         outcome = Outcome("nothing", reason, reading.tokens, reading.tokens, NO_TOKENS, policy=self.policy.name)
         outcome = replace(outcome, reading_before=reading, reading_after=reading)

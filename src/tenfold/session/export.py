@@ -69,7 +69,8 @@ def _encode_for_wire(messages: list[Message], wire: str) -> RenderedSession:
     kinds = Counter(adjustment.kind for adjustment in encoded.adjustments)
     if encoded.system:
         count = len(encoded.system)
-        notes.append(f"the list leaves out {count} system texts: put them into the request's system field")
+        texts = "1 system text: put it" if count == 1 else f"{count} system texts: put them"
+        notes.append(f"the list leaves out {texts} into the request's system field")
     if kinds:
         notes.append("adjusted for this format: " + ", ".join(f"{kind} {count}" for kind, count in kinds.items()))
     return RenderedSession(b"[" + b",\n".join(item.raw for item in encoded.items) + b"]\n", tuple(notes))

@@ -97,7 +97,9 @@ def open_agent(
     )
     window = options.window or policy().choose_window(resolve_window(model))
     if window is None:
-        report_problem(f"the context window of {name} is unknown, so nothing is compacted: set it with --window")
+        report_problem(
+            f"the context window of {name} is unknown, so nothing is compacted: set it, as in --window 200000"
+        )
     coding_tools = CodingTools(options.root, approve, max_size=min(MAX_RESULT_SIZE, window or MAX_RESULT_SIZE))
     config = load_settings(environ=environ)
     info = row.info if row else SessionInfo(IDS.generate(), window=options.window or 0, client="tenfold")
@@ -113,6 +115,8 @@ def open_agent(
         info=info,
         archive=config.load_archive(),
     )
+    if window is None:
+        session.compactor.skip_window_report()
     return Agent(
         model,
         session=session,
@@ -138,6 +142,9 @@ def change_model(agent: Agent, model: str, *, base_url: str = "", window: int | 
     writer = _open_summary_writer(replace(summary, models=callable_models), name, base_url)
     agent.use(new_model, window)
     session.compactor.use_policy(policy)
+    if agent.window is None:  # whoever switches says so
+        session.compactor.use_model(new_model.model_name)
+        session.compactor.skip_window_report()
     session.compactor.use_answerer(replace(session.compactor.answerer, model=writer))
     place = session.address
     info = find_session(place.store, place.session, namespace=place.namespace).info

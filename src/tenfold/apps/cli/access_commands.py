@@ -136,6 +136,8 @@ def audit(
         if json:
             for each in records:
                 print_json({name: getattr(each, name) for name in each.__struct_fields__ if name != "hash"})
+        elif not records:
+            show("nothing is recorded yet: a store with a key keeps a record; `tenfold keys create NAME` makes one")
         else:
             rows = [
                 (str(r.number), _format_time(r.time), r.actor, r.source, r.action, r.namespace, r.target)

@@ -12,6 +12,7 @@ import typer
 
 from tenfold.apps.cli.console import confirm, format_id, print_json, show
 from tenfold.apps.cli.exported_files import find_exports
+from tenfold.apps.cli.pager import open_pager
 from tenfold.apps.cli.process import explain_interrupt
 from tenfold.apps.cli.progress import WorkProgress
 from tenfold.apps.cli.store_access import (
@@ -311,16 +312,18 @@ def rules(  # noqa: PLR0913  the options of the command
             note_access(place, namespace, "rules", opened_session.address.session)
     numbers = {id(each): number for number, each in enumerate((i for i in instructions if i.is_rule), 1)}
     shown = [each for each in instructions if all_ or each.is_rule or each.scope == "unclassified"]
-    for each in shown:
-        number = numbers.get(id(each))
-        if json:
-            print_json({"number": number, **msgspec.to_builtins(each)})
-        else:
+    if json:
+        for each in shown:
+            print_json({"number": numbers.get(id(each)), **msgspec.to_builtins(each)})
+        return
+    with open_pager():
+        for each in shown:
+            number = numbers.get(id(each))
             state = each.status if each.scope == "standing" else f"{each.scope}, {each.status}"
             label = f"{number}." if number else "-"
             show(f"{label} {to_one_line(each.text, _MAX_TEXT_CHARS)} ({state}, position {each.position})")
-    if not shown and not json:
-        show("no rules: the user has set none that Tenfold recognises; add one with --add TEXT")
+        if not shown:
+            show("no rules: the user has set none that Tenfold recognises; add one with --add TEXT")
 
 
 def _get_rule(instructions: tuple[Instruction, ...], number: int) -> Instruction:

@@ -46,6 +46,11 @@ def format_id(id_: str) -> str:
     return shorten_id(id_) if is_terminal() else id_
 
 
+def render_count(count: int, noun: str) -> str:
+    """Renders a number of things: `1 session`, `1,200 sessions`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
 def render_age(micros: int) -> str:
     """Renders how long ago something was in the largest unit of which it is at least one: `5m`, `3h`, `12d`."""
     seconds = max(0, micros // 1_000_000)

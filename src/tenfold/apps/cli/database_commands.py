@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tenfold.apps.cli.console import is_terminal, print_json, print_note, show, show_command
+from tenfold.apps.cli.console import is_terminal, print_json, print_note, render_count, show, show_command
 from tenfold.apps.cli.process import ExitCode, explain_interrupt, join_command
 from tenfold.apps.cli.progress import WorkProgress
 from tenfold.apps.cli.source_files import parse_path
@@ -152,7 +152,8 @@ def check(*, store: StoreOption = None, json: JsonOption = False) -> None:
 
 
 def _show_state(state: StoreState) -> None:
-    show(f"{state.namespaces:,} namespaces, {state.sessions:,} sessions, {state.entries:,} entries")
+    entries = "1 entry" if state.entries == 1 else f"{state.entries:,} entries"
+    show(f"{render_count(state.namespaces, 'namespace')}, {render_count(state.sessions, 'session')}, {entries}")
     late = f"{state.late_entries:,} entries, which the next search indexes" if state.late_entries else "nothing"
     show(f"not indexed yet: {late}")
     for lock in state.locks:

@@ -25,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold import __version__
-from tenfold.apps.cli.console import print_json, render_age, show_text
+from tenfold.apps.cli.console import print_json, render_age, render_count, show_text
 from tenfold.apps.cli.gateway_commands import LOG_NAME
 from tenfold.apps.cli.process import ExitCode
 from tenfold.apps.cli.source_files import find_on_this_machine
@@ -206,12 +206,14 @@ def _examine_store(patient: _Patient) -> Iterator[Finding]:
             return
     with closing(open_store(location)) as place:
         state = place.check()
-    what = f"{shown}, {state.database}, schema {state.schema}, {state.size:,} bytes, {state.sessions:,} sessions"
+    count = render_count(state.sessions, "session")
+    what = f"{shown}, {state.database}, schema {state.schema}, {state.size:,} bytes, {count}"
     yield Finding("store", "ok", what)
     if patient.is_file:
         yield _examine_integrity(location)
     many = state.late_entries > _MANY_LATE
-    late = f"{state.late_entries:,} of {state.entries:,} entries are not indexed"
+    late = f"{state.late_entries:,} of {state.entries:,} entries are not indexed yet"
+    late = late if state.late_entries else "every entry is indexed"
     yield Finding("index", "note" if many else "ok", late, "the next search indexes them" if state.late_entries else "")
     for lock in state.locks:
         yield Finding("store", "note", f"locked: {lock}")
@@ -298,7 +300,7 @@ def _examine_clients(_: _Patient) -> Iterator[Finding]:
         where, count = shutil.which(program), sessions.count(client)
         if where is None and not count:
             continue
-        what = f"{client}: {where or 'its program is not found'}, {count:,} sessions"
+        what = f"{client}: {where or 'its program is not found'}, {render_count(count, 'session')}"
         if client in _INSTALLED_BY:
             yield from _examine_setup(client, what)
         else:

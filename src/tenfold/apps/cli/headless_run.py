@@ -11,7 +11,7 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 import msgspec
-from pydantic_ai.exceptions import AgentRunError, UserError
+from pydantic_ai.exceptions import AgentRunError, ToolFailed, UserError
 from pydantic_ai.messages import (
     AgentStreamEvent,
     FunctionToolCallEvent,
@@ -27,7 +27,7 @@ from tenfold.apps.agent.factory import AgentOptions
 from tenfold.apps.agent.pydantic_messages import get_result_text, get_text_piece
 from tenfold.apps.agent.run_lines import render_call, render_result
 from tenfold.apps.agent.runtime import Agent
-from tenfold.apps.cli.console import format_id, print_json, print_note, show
+from tenfold.apps.cli.console import format_id, print_json, print_note, render_count, show
 from tenfold.apps.cli.process import ExitCode
 from tenfold.config.extensions import Extension
 from tenfold.core.record.entry import MessageEntry
@@ -92,10 +92,17 @@ class JsonLines:
         return self.sanitize(value)
 
     async def approve(self, action: Action) -> bool:
-        """Answers the agent's question by the options, and prints a line for what they refuse."""
+        """Answers the agent's question by the options, and prints a line for what they refuse.
+
+        Raises `ToolFailed` for that: the model is not told that the user said no, for nobody asked.
+        """
         if action.kind not in self._allowed_kinds:
             self("refused", kind=action.kind, what=action.line)
-        return action.kind in self._allowed_kinds
+            raise ToolFailed(
+                f"This run may not do that, and nobody can be asked: {action.line}\nNothing was changed or run. Say "
+                "what has to be done."
+            )
+        return True
 
     def report(self, text: str) -> None:
         """Prints a problem that does not stop the run."""
@@ -189,8 +196,8 @@ def describe_record(record: Record) -> str:
             window = f" of {record['window']:,}" if record["window"] else ""
             read = f"{record['input_tokens']:,} tokens read, {record['cache_read']:,} of them from the cache"
             return (
-                f"{record['answers']} answers: {read}; {record['output_tokens']:,} written; the context takes "
-                f"{record['context']:,}{window}"
+                f"{render_count(record['answers'], 'answer')}: {read}; {record['output_tokens']:,} written; "
+                f"the context takes {record['context']:,}{window}"
             )
     return ""
 

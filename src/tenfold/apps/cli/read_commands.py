@@ -177,11 +177,11 @@ def search(
         for hit in hits:
             _print_hit(hit, " ".join(words))
         what = sanitize(" ".join(words))
-        more = f", the best {limit}; --limit prints more" if len(hits) == limit else ""
+        count = (
+            f"the best {limit} of what was found, --limit prints more" if len(hits) == limit else f"{len(hits)} found"
+        )
         show(
-            f"{len(hits)} found{more}; `tenfold expand NUMBER --session ID` prints one in full"
-            if hits
-            else f"no message has {what!r}"
+            f"{count}; `tenfold expand NUMBER --session ID` prints one in full" if hits else f"no message has {what!r}"
         )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tenfold.apps.cli.console import confirm, format_id, print_json, print_note, print_table, show
+from tenfold.apps.cli.console import confirm, format_id, print_json, print_note, print_table, render_count, show
 from tenfold.apps.cli.process import ExitCode, explain_interrupt
 from tenfold.apps.cli.progress import WorkProgress
 from tenfold.apps.cli.source_files import parse_path
@@ -73,7 +73,7 @@ def retention(  # noqa: PLR0913  the options of the command
         if not json:
             _show_expired(expired, dry_run=dry_run)
         if expired and not dry_run:
-            confirm(f"delete {len(expired):,} sessions", yes=yes)
+            confirm(f"delete {render_count(len(expired), 'session')}", yes=yes)
             ids = [each.row.info.id for each in expired]
             purge_jobs(location, namespace, ids)
             _delete(place, namespace, ids)
@@ -84,7 +84,7 @@ def retention(  # noqa: PLR0913  the options of the command
             print_json({**record, "deleted": not dry_run})
     elif expired and not dry_run:
         change = f"; the store takes {after:,} bytes instead of {before:,}" if before else ""
-        show(f"deleted: {len(expired):,} sessions{change}")
+        show(f"deleted: {render_count(len(expired), 'session')}{change}")
 
 
 def _delete(place: Store, namespace: str, ids: Sequence[str]) -> None:
@@ -121,7 +121,10 @@ def _show_expired(expired: list[ExpiredSession], *, dry_run: bool) -> None:
     ]
     print_table(("session", "last used", "bytes", "why", "title"), rows, right=("bytes",), fit="title")
     if dry_run:
-        show(f"would delete: {len(expired):,} sessions, {sum(e.size for e in expired):,} bytes; nothing was changed")
+        show(
+            f"would delete: {render_count(len(expired), 'session')}, {sum(e.size for e in expired):,} bytes; "
+            "nothing was changed"
+        )
 
 
 def _get_file_size(location: str) -> int:
@@ -185,5 +188,6 @@ def verify(*, store: StoreOption = None, namespace: NamespaceOption = "", json: 
         else:
             show(sanitize(str(problem)), style="red")
     if not json:
-        show(f"{count:,} sessions verified, {f'{len(problems):,}' if problems else 'no'} problems")
+        found = render_count(len(problems), "problem") if problems else "no problems"
+        show(f"{render_count(count, 'session')} verified, {found}")
     return ExitCode.FAILED if problems else ExitCode.OK
