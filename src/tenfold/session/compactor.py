@@ -43,6 +43,7 @@ from tenfold.session.concurrency import CompactionLock
 from tenfold.session.conversation import Conversation
 from tenfold.session.drive import COMMIT, Answerer, Finished, Steps, advance, run_engine
 from tenfold.session.preparation import Preparation, PreparedResult, ThreadPreparation
+from tenfold.session.undoing import BlockPlanner, plan_restoring, plan_setting_aside
 from tenfold.store.ids import IDS, get_current_time
 from tenfold.telemetry import trace_compaction
 
@@ -692,6 +693,28 @@ class CompactionRunner:
         now, size = self._conversation.stamps.now(), (block.tokens_before, Counted(before.target))
         attempt = Attempt(block.id, None, block.run, now, block.policy, "failed", reason, *size, spent=block.spent)
         return EngineResult(outcome, attempt)
+
+    def set_aside(self) -> None:
+        """Retracts all Blocks in force, to compact the originals anew. The undo of that compaction brings them back."""
+        self._append_planned(plan_setting_aside)
+
+    def restore(self) -> bool:
+        """Brings back what `set_aside` retracted, if no compaction came of it. Returns whether it did."""
+        return self._append_planned(plan_restoring)
+
+    def _append_planned(self, plan: BlockPlanner) -> bool:
+        conversation, stamps = self._conversation, self._conversation.stamps
+
+        def append() -> None:
+            entries = plan(conversation.view, conversation.leaf, stamps.new_id, stamps.now)
+            if entries:
+                conversation.append(entries)
+
+        conversation.catch_up()
+        before = conversation.view
+        conversation.write(append)
+        self.sync_archive(before)
+        return conversation.view is not before
 
     def sync_archive(self, before: View) -> None:
         """Tells the archive, if there is one, of an undo, a redo or a change of branch."""

@@ -33,7 +33,6 @@ from tenfold.session.compactor import Archive, CompactionRunner, PolicyProvider,
 from tenfold.session.conversation import Conversation, SessionAddress, Stamps, check_address
 from tenfold.session.drive import Answerer, run_engine
 from tenfold.session.requests import Requests, read_usage
-from tenfold.session.undoing import BlockPlanner, plan_restoring, plan_setting_aside
 from tenfold.store.base import HIT_LIMIT, Hit, SessionInfo
 
 
@@ -260,27 +259,6 @@ class Session:
         undone = conversation.write(lambda: conversation.retract_block(block))
         self.compactor.sync_archive(before)
         return undone
-
-    def set_compactions_aside(self) -> None:
-        """Retracts all Blocks in force, to compact the originals anew. The undo of that compaction brings them back."""
-        self._append_planned(plan_setting_aside)
-
-    def restore_compactions(self) -> bool:
-        """Brings back what `set_compactions_aside` retracted, if no compaction came of it. Returns whether it did."""
-        return self._append_planned(plan_restoring)
-
-    def _append_planned(self, plan: BlockPlanner) -> bool:
-        conversation, before, stamps = self.conversation, self.view, self.conversation.stamps
-
-        def append() -> None:
-            entries = plan(conversation.view, conversation.leaf, stamps.new_id, stamps.now)
-            if entries:
-                conversation.append(entries)
-
-        conversation.catch_up()
-        conversation.write(append)
-        self.compactor.sync_archive(before)
-        return self.view is not before
 
     def redo(self, block: str = "", request: RedoRequest = DEFAULT_REDO) -> Outcome:
         """Rewrites the summaries of the newest live Block from the originals, for instance with another model.

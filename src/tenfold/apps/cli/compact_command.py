@@ -161,7 +161,7 @@ class CompactRun:
         if has_rules and not arguments.preview:
             print_note("rules were changed since the newest compaction: the originals are compacted anew, with them")
         if (arguments.is_fresh or has_rules) and not arguments.preview:
-            session.set_compactions_aside()
+            session.compactor.set_aside()
 
     def build_refused_outcome(self, session: Session, refusal: UsageError) -> Outcome:
         """Builds the Outcome of a session that stays as it is, as one of several that are compacted in one run."""
@@ -178,7 +178,7 @@ class CompactRun:
             outcome = session.compact(self.arguments.build_call(session))
         finally:
             is_compacted = outcome is not None and outcome.status == "compacted"
-            is_restored = not is_compacted and session.restore_compactions()
+            is_restored = not is_compacted and session.compactor.restore()
         if outcome.status == "failed":
             self.exit_code = max(self.exit_code, ExitCode.FAILED)
         violations = tuple(

@@ -98,9 +98,13 @@ def compact(visit: Visit) -> Response:
             decision, plan = _preview(visit, opened, session, to)
             if plan is None:
                 return respond("outcome.html", opened=opened, reason=decision.explain(), notes=(), undone=[])
-        for block in undone:
-            session.undo(block.id)
-        outcome = session.compact(_build_call(session, to))
+            session.compactor.set_aside()
+        outcome: Outcome | None = None
+        try:
+            outcome = session.compact(_build_call(session, to))
+        finally:
+            if (outcome is None or outcome.status != "compacted") and session.compactor.restore():
+                undone = []
         visit.note("compact", session.address.session)
     return _show_outcome(opened, outcome, undone)
 
