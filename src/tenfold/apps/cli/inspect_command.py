@@ -31,6 +31,15 @@ from tenfold.session import Session
 from tenfold.store.base import SessionRow, Store
 from tenfold.store.lookup import find_session
 
+_FirstSessionArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[SESSION]",
+        help="The session to open first: its id, or `last`. Default: the list.",
+        autocompletion=complete_session,
+    ),
+]
+
 
 class _Keeper:
     """Opens sessions as the commands do, and knows where durable jobs are."""
@@ -61,14 +70,7 @@ def _check_gateway(url: str) -> str:
 
 
 def inspect_store(  # noqa: PLR0913 - a parameter for each option
-    session: Annotated[
-        str,
-        typer.Argument(
-            metavar="[SESSION]",
-            help="The session to open first: its id, or `last`. Default: the list.",
-            autocompletion=complete_session,
-        ),
-    ] = "",
+    session: _FirstSessionArgument = "",
     *,
     host: Annotated[
         str, typer.Option(help="The address to listen on. One that others can reach asks each visitor for a key.")
