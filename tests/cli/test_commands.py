@@ -240,6 +240,7 @@ def test_undo_of_a_fresh_compaction_brings_back_what_it_had_set_aside(tenfold: C
     assert now["tokens_in_view"] == before["tokens_in_view"]
     assert f"; the model sees {len(now['timeline'])} messages, {now['tokens_in_view']:,} tokens again\n" in told
     assert told.count("in force again: block ") == 2
+    assert " -> " not in told, "the model does not see the originals"
     assert strip_ids(tenfold.run_ok("export", session, "--view").out) == strip_ids(seen)
     assert tenfold.run_json("diff", session)["facts"] == facts
     assert tenfold.run_json("undo", session)["restored"] == [], "what is undone by hand is not brought back"

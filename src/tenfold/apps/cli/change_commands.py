@@ -140,7 +140,8 @@ def undo(
     else:
         where = f" on the branch {branch} (the session has {', '.join(heads)})" if len(heads) > 1 else ""
         told = [f"block {format_id(id_)}, {render_block_sizes(blocks[id_], is_undone=True)}" for id_ in undone]
-        show(f"undone: {told[0]}{where}; the model sees {count:,} messages, {after.estimate:,} tokens again")
+        first = f"block {format_id(undone[0])}" if restored else told[0]  # what is restored makes it another size
+        show(f"undone: {first}{where}; the model sees {count:,} messages, {after.estimate:,} tokens again")
         for each in told[1:]:
             show(f"undone with it: {each}, which builds on it")
         for id_ in restored:
