@@ -15,10 +15,7 @@ from tenfold_yardstick.replay import replay_session
 from tenfold_yardstick.run_recall import MOMENTS, SizedPlayer, find_moments, see_run
 
 WINDOW = 12_000
-PLAYERS: dict[str, PlayerFactory] = {
-    "tenfold": SizedPlayer,
-    "thrift": partial(SizedPlayer, settings={"thrift": 1.0}),
-}
+PLAYERS: dict[str, PlayerFactory] = {"tenfold": SizedPlayer, "thrift": partial(SizedPlayer, settings={"thrift": 1.0})}
 
 
 @pytest.fixture(scope="module")
