@@ -38,7 +38,7 @@ def append_summary(session: Session, first: int, last: int, text: str) -> str:
     block = Block(
         stamps.new_id(), session.leaf, "", stamps.now(), "own", counter, (replacement,), previous_block=newest
     )
-    assert conversation.append_result(block)
+    assert conversation.append_result(view.with_facts(block, conversation.collect_facts()))
     return block.id
 
 

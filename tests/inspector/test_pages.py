@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import html
 import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -13,14 +16,16 @@ from starlette.testclient import TestClient
 
 from tenfold.apps.inspector import session_pages as pages
 from tenfold.apps.inspector.timeline import MOST_SEGMENTS, WIDTH, MeasuredSession, build_timeline, measure_session
+from tenfold.apps.inspector.visits import OpenSession, OpenSessions
 from tenfold.core.meter.counters import measure_messages
 from tenfold.core.record.block import Block, ModelCost
 from tenfold.core.record.entry import get_message
 from tenfold.errors import NotFoundError
 from tenfold.session import Session, SessionAddress
-from tenfold.store.base import Store
+from tenfold.store.base import DEFAULT_NAMESPACE, SessionRow, Store
 from tenfold.store.location import open_store
 from tests.engine.making import build_policy, make_reply, make_user_message
+from tests.inspector.conftest import Keeper
 from tests.inspector.sessions import (
     DETAIL,
     HOSTILE_ID,
@@ -284,3 +289,27 @@ def test_a_summary_that_was_written_ahead_says_what_it_took(client: TestClient, 
     session.conversation.note_prepared(Block("b", None, "", 5, "p", "c", (), spent=spent))
     page = client.get("/session/message", params={"id": "work", "at": session.view.length - 1}).text
     assert "written ahead of its use by openai:small: 10,010 tokens in, 300 out" in html.unescape(page)
+
+
+def test_a_session_that_several_pages_want_at_once_is_opened_once(store: Store) -> None:
+    """The list, its mark and the page each read a long session, and took three times as long."""
+    make_session(store)
+    begun, keeper = threading.Barrier(3, timeout=60), Keeper()
+    opened: list[str] = []
+
+    class Slow(Keeper):
+        def open(self, store: Store, row: SessionRow, **asked: str) -> Session:
+            opened.append(row.info.id)
+            time.sleep(0.2)
+            return keeper.open(store, row, namespace=asked["namespace"], head=asked["head"])
+
+    sessions = OpenSessions(store, Slow(), None)
+
+    def visit(_: int) -> OpenSession:
+        begun.wait()
+        return sessions.open(DEFAULT_NAMESPACE, "work")
+
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(visit, range(3)))
+    assert len({id(each) for each in found}) == 1
+    assert opened == ["work"]

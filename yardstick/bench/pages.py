@@ -2,8 +2,8 @@
 
     python -m yardstick.bench.pages [ENTRIES]
 
-Needs chromium and chromedriver, and the extra `inspect`. Each session is opened for the first time after the server
-started, and once more; the baseline is a session of a hundredth of the size, opened in the same way in the same run.
+Needs chromium and chromedriver, and the extra `inspect`. Each session has a store and a server of its own. It is opened
+as soon as the list of sessions is there, and once more; the baseline is a session of a hundredth of the size.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ import shutil
 import statistics
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 import uvicorn
+from selenium.webdriver import Chrome
 
 from scripts.inspect_pictures import start_chromium
 from tenfold.apps.gateway.server import ServerThread
@@ -28,6 +32,7 @@ from tests.inspector.browser import Browser
 from tests.inspector.conftest import Keeper
 
 ENTRIES = 100_000
+NAME = "measured"
 STEP = 4
 """Messages of a step: a question, a call, its result and an answer."""
 PARTS = 10
@@ -68,6 +73,13 @@ def build_session(store: Store, name: str, entries: int, *, compacted: bool) -> 
             session.compact(to=20_000)
 
 
+def build_store(place: Path, entries: int, *, compacted: bool) -> None:
+    """Builds a store with one session."""
+    store = open_store(place)
+    build_session(store, NAME, entries, compacted=compacted)
+    store.close()
+
+
 def _build_step(number: int) -> list[Message]:
     turned = [*WORDS[number % len(WORDS) :], *WORDS[: number % len(WORDS)]]
     return [
@@ -78,13 +90,19 @@ def _build_step(number: int) -> list[Message]:
     ]
 
 
-def measure_page(browser: Browser, session: str) -> PageTimes:
-    """Opens the page of a session twice, and scrolls its list from one end to the other."""
-    times = []
-    for _ in range(2):
-        browser.go(f"/session?id={session}")
-        times.append(float(browser.driver.execute_script(_LOADED)))
-    return PageTimes(times[0], times[1], sorted(browser.driver.execute_async_script(_SCROLL, FRAMES)))
+def measure_store(driver: Chrome, place: Path) -> PageTimes:
+    """Opens the page of the session in a store as soon as the list is there, opens it again, and scrolls its list."""
+    store = open_store(place)
+    inspector = Inspector(store, Keeper())
+    with ServerThread(uvicorn.Config(inspector.application, port=0, log_config=None, ws="none")) as server:
+        browser, times = Browser(driver, server.url), []
+        browser.go(f"/?token={inspector.gate.token}")
+        for _ in range(2):
+            browser.go(f"/session?id={NAME}")
+            times.append(float(driver.execute_script(_LOADED)))
+        frames = sorted(driver.execute_async_script(_SCROLL, FRAMES))
+    store.close()
+    return PageTimes(times[0], times[1], frames)
 
 
 def main() -> None:
@@ -93,35 +111,26 @@ def main() -> None:
         print("there is no chromium with its driver on this machine: on Debian, apt install chromium chromium-driver")
         return
     entries = int(sys.argv[1]) if len(sys.argv) > 1 else ENTRIES
-    sessions = (
-        ("warm-up", entries // 100, False),  # for the browser, which keeps the scripts and styles
-        ("small", entries // 100, False), ("small-compacted", entries // 100, True),
-        ("large", entries, False), ("large-compacted", entries, True),
-    )  # fmt: skip
+    measured: dict[tuple[int, bool], PageTimes] = {}
     with tempfile.TemporaryDirectory() as folder:
-        store = open_store(Path(folder) / "tenfold.db")
-        for name, count, compacted in sessions:
-            build_session(store, name, count, compacted=compacted)
-        inspector = Inspector(store, Keeper())
-        with ServerThread(uvicorn.Config(inspector.application, port=0, log_config=None, ws="none")) as server:
-            driver = start_chromium()
-            try:
-                browser = Browser(driver, server.url)
-                browser.go(f"/?token={inspector.gate.token}")
-                measured = {name: (count, measure_page(browser, name)) for name, count, _ in sessions}
-            finally:
-                driver.quit()
-        store.close()
-    print(
-        "milliseconds until the page of a session can be used, and between two frames while its whole list scrolls by\n"
-    )
-    print(f"{'session':16} {'entries':>8} {'first':>7} {'x':>8} {'again':>6} {'frame':>6} {'p95':>6} {'most':>6}")
-    del measured["warm-up"]
-    for name, (count, times) in measured.items():
-        small = measured[f"small{name.removeprefix('large').removeprefix('small')}"][1]
-        frames = times.frames
+        driver = start_chromium()
+        try:
+            for compacted, count in product((False, True), (entries // 100, entries)):
+                place = Path(folder) / f"{count}-{compacted}.db"
+                with ProcessPoolExecutor(1, get_context("spawn")) as builder:  # nothing of it is in this one's memory
+                    builder.submit(build_store, place, count, compacted=compacted).result()
+                if not measured:
+                    measure_store(driver, place)  # the browser keeps the scripts and styles
+                measured[count, compacted] = measure_store(driver, place)
+        finally:
+            driver.quit()
+    print("milliseconds until the page of a session can be used, and from frame to frame while its list scrolls by\n")
+    print(f"{'session':16} {'entries':>8} {'first':>7} {'x':>6} {'again':>6} {'frame':>6} {'p95':>6} {'most':>6}")
+    for (count, compacted), times in measured.items():
+        small, frames = measured[entries // 100, compacted], times.frames
         print(
-            f"{name:16} {count:8,} {times.first:7.0f} {times.first / small.first:8.1f} {times.again:6.0f} "
+            f"{'compacted' if compacted else 'not compacted':16} {count:8,} {times.first:7.0f} "
+            f"{times.first / small.first:6.1f} {times.again:6.0f} "
             f"{statistics.median(frames):6.1f} {frames[int(len(frames) * 0.95)]:6.1f} {frames[-1]:6.1f}"
         )
 

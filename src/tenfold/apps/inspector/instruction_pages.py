@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from tenfold.apps.inspector.rendering import build_address, go_to, respond
 from tenfold.apps.inspector.routes import respond_about
+from tenfold.apps.inspector.rules_in_view import count_unseen_rules
 from tenfold.apps.inspector.session_pages import MOST_RULE_CHARACTERS
 from tenfold.apps.inspector.visits import OpenSession, Page, Visit
 from tenfold.errors import NotFoundError
@@ -30,9 +31,7 @@ def show_rules_notice(visit: Visit) -> Response:
     """Says on every page of a session if there are rules that the model does not see."""
     opened = visit.open()
     with opened.lock:
-        state = opened.measure().view.state
-        can_miss = bool(state.live_blocks or state.rule_settings)  # else the model sees all that was said
-        found = opened.list_instructions() if can_miss else None
+        found = count_unseen_rules(opened.measure())
         return respond("rules_notice.html", visit=visit, opened=opened, found=found)
 
 

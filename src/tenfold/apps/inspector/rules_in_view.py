@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.apps.inspector.timeline import MeasuredSession
-from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.facts.extractor import extract_facts, merge_facts
 from tenfold.compaction.facts.ledger import Instruction, build_ledger, build_setting_facts, settle_rules
 from tenfold.compaction.summarize.visible_text import get_users_words, is_fact_in
 from tenfold.core.record.block import KeptOriginal, Replacement
@@ -63,13 +63,49 @@ class InstructionList(Struct, frozen=True):
         return sum(each.is_unseen for each in self.rules)
 
 
+class UnseenRules(Struct, frozen=True):
+    """How many rules are in force, and how many of them the model does not see. Names are those of `InstructionList`."""
+
+    unseen: int
+    in_force: int
+    has_newer_rules: bool
+    compactions: int
+
+
+def count_unseen_rules(measured: MeasuredSession) -> UnseenRules:
+    """Counts the rules that the newest compaction knew and those given since. It reads the view, not the whole path."""
+    view = measured.view
+    blocks, settings = view.state.live_blocks, view.state.rule_settings
+    first = blocks[-1] + 1 if blocks else view.length  # where nothing is compacted, all that was said is in view
+    entries = view.path.get_entries(first, view.length - 1) if first < view.length else []
+    said = [(at, m) for at, each in enumerate(entries, first) if (m := get_message(each)) is not None]
+    new = extract_facts((at, message) for at, message in said if message.origin == "human")
+    added = build_setting_facts((at, view.path.get_entry(at)) for at in settings)
+    facts = merge_facts(view.list_block_facts(), (*new, *added))
+    known = {(fact.text, fact.position): fact for fact in facts if isinstance(fact, Rule)}
+    in_force = [each for each in build_ledger(facts) if each.is_rule]
+    texts = [text for _, text in _list_words(measured)] if in_force else []
+    unseen = [
+        each
+        for each in in_force
+        if (rule := known.get((each.text, each.position))) is not None
+        and not any(is_fact_in(rule, text) for text in texts)
+    ]
+    return UnseenRules(len(unseen), len(in_force), has_newer_rules(view), len(blocks))
+
+
+def _list_words(measured: MeasuredSession) -> list[tuple[int, str]]:
+    """Lists the words of the user in each message of the view that has some, with its number."""
+    words = ((number, get_users_words([each.message])) for number, each in enumerate(measured.seen))
+    return [(number, text) for number, text in words if text]
+
+
 def list_instructions(measured: MeasuredSession) -> InstructionList:
     """Lists the instructions of a session, and looks each rule up in the view. It reads the whole path."""
     session, view = measured.session, measured.view
     facts = session.conversation.collect_facts(human_only=True)
     facts_of_rules = {(fact.text, fact.position): fact for fact in facts if isinstance(fact, Rule)}
-    words = [(number, get_users_words([each.message])) for number, each in enumerate(measured.seen)]
-    words = [(number, text) for number, text in words if text]
+    words = _list_words(measured)
     listed: dict[str, list[ListedInstruction]] = {"standing": [], "request": [], "unclassified": []}
     for each in reversed(build_ledger(facts)):
         row = ListedInstruction(each)

@@ -106,6 +106,7 @@ class OpenSessions:
     ) -> None:
         self.store, self.keeper, self.keyring, self.sources = store, keeper, keyring, sources
         self._open: OrderedDict[tuple[str, str, str], OpenSession] = OrderedDict()
+        self._opening: dict[tuple[str, str, str], threading.Lock] = {}
         self._lock = threading.Lock()
 
     def open(self, namespace: str, session: str, head: str = "") -> OpenSession:
@@ -116,15 +117,29 @@ class OpenSessions:
         key = namespace, session, head
         with self._lock:
             held = self._open.get(key)
-        if held is None:  # opened without the lock, since a long session takes a while and others need not wait for it
-            row = find_session(self.store, session, namespace=namespace)
-            held = OpenSession(self.keeper.open(self.store, row, namespace=namespace, head=head), row)
+            opening = self._opening.setdefault(key, threading.Lock())
+        if held is None:
+            held = self._open_once(key, opening)
         with self._lock:
+            self._opening.pop(key, None)
             held = self._open.setdefault(key, held)
             self._open.move_to_end(key)
             while len(self._open) > MOST_OPEN:
                 self._open.popitem(last=False)
             return held
+
+    def _open_once(self, key: tuple[str, str, str], opening: threading.Lock) -> OpenSession:
+        """Opens a session, or waits for whoever is at it. A long one takes a while, and other sessions need not wait."""
+        namespace, session, head = key
+        with opening:
+            with self._lock:
+                held = self._open.get(key)
+            if held is not None:
+                return held
+            row = find_session(self.store, session, namespace=namespace)
+            held = OpenSession(self.keeper.open(self.store, row, namespace=namespace, head=head), row)
+            with self._lock:
+                return self._open.setdefault(key, held)
 
     def forget(self, namespace: str, session: str) -> None:
         """Closes a session that was purged."""
