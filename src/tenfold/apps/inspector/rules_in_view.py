@@ -64,7 +64,7 @@ class InstructionList(Struct, frozen=True):
 
 
 class UnseenRules(Struct, frozen=True):
-    """How many rules are in force, and how many of them the model does not see. Names are those of `InstructionList`."""
+    """How many rules are in force, and how many the model does not see. The names are those of `InstructionList`."""
 
     unseen: int
     in_force: int

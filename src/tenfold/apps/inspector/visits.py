@@ -129,7 +129,7 @@ class OpenSessions:
             return held
 
     def _open_once(self, key: tuple[str, str, str], opening: threading.Lock) -> OpenSession:
-        """Opens a session, or waits for whoever is at it. A long one takes a while, and other sessions need not wait."""
+        """Opens a session, or waits for whoever is at it. A long one takes a while, and others need not wait for it."""
         namespace, session, head = key
         with opening:
             with self._lock:
