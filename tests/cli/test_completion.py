@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tenfold.apps.cli.store_access import list_completions
 from tenfold.store.base import DEFAULT_NAMESPACE, SessionInfo
 from tenfold.store.sqlite.store import SqliteStore
 from tests.chat.terminal import PATIENCE, build_environment
@@ -156,3 +157,12 @@ def test_settings_that_cannot_be_read_complete_nothing_and_say_nothing(env: dict
     command = [sys.executable, "-m", "tenfold"]
     ran = subprocess.run(command, env=env | words, cwd=Path(env["HOME"]) / "work", capture_output=True, check=True)
     assert (ran.stdout.strip(), ran.stderr) == (b"", b"")
+
+
+def test_no_words_of_others_reach_the_shell_as_code() -> None:
+    """zsh evaluates what it is told, and a backslash before a dollar sign ended the quotation."""
+    attacks = ["a \\$(touch pwned) b", "`touch pwned`", "x'; touch pwned; '", "y\"))' ; touch pwned", "\x1b]0;t\x07 z"]
+    told = list_completions([("last", each) for each in attacks], "")
+    told += list_completions([(each, "") for each in attacks], "")
+    assert len(told) == len(attacks), "a value that is more than a word is not offered"
+    assert not set("".join(value + text for value, text in told)) & set("\\$`\"'();\x1b\x07:&|<>{}[]*?!~#")

@@ -8,6 +8,7 @@ were.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -134,7 +135,7 @@ def _build_keys(entry: Entry) -> frozenset[bytes] | None:
         body = json.dumps(json.loads(native.body), sort_keys=True).encode() if native is not None else b""
     except (ValueError, RecursionError):
         body = native.body if native is not None else b""
-    return frozenset({fingerprint_message(message), body})
+    return frozenset({fingerprint_message(message), hashlib.blake2b(body, digest_size=16).digest()})
 
 
 def _find_first_words(parsed: ParsedSession) -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import islice
 from typing import Annotated
 
 import msgspec
@@ -24,6 +23,7 @@ from tenfold.apps.cli.store_access import (
     complete_session,
     find_location,
     find_stored_session,
+    list_completions,
     open_cli_store,
     open_session,
     purge_jobs,
@@ -51,8 +51,7 @@ def _complete_in_session(
         with open_cli_store(ctx.params.get("store")) as place:
             row = find_session(place, ctx.params.get("session") or LAST, namespace=namespace)
             session = open_session(place, row, namespace=namespace, head=ctx.params.get("branch") or "")
-            found = (each for each in find_values(session) if each[0].startswith(incomplete))
-            return list(islice(found, _MOST_COMPLETIONS))
+            return list_completions(find_values(session), incomplete)
     return []
 
 
@@ -80,7 +79,6 @@ def complete_entry(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]
     return _complete_in_session(ctx, find_messages, incomplete)
 
 
-_MOST_COMPLETIONS = 100
 EntryArgument = Annotated[
     str,
     typer.Argument(

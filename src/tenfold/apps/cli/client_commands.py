@@ -33,6 +33,7 @@ from tenfold.apps.cli.store_access import (
     complete_session,
     find_folder,
     find_location,
+    list_completions,
     open_cli_store,
     parse_models,
 )
@@ -60,13 +61,10 @@ def complete_found(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]
     found: Sequence[FoundSession] = ()
     with suppress(TenfoldError, OSError):
         found = find_on_this_machine(lambda _: None)
-    own = [
-        (each.id, f"{each.client}: {to_one_line(each.title, 60)}") for each in found if each.id.startswith(incomplete)
-    ]
-    return [*own[:_MOST_COMPLETIONS], *complete_session(ctx, incomplete)]
+    own = ((each.id, f"{each.client} {to_one_line(each.title, 60)}") for each in found)
+    return [*list_completions(own, incomplete), *complete_session(ctx, incomplete)]
 
 
-_MOST_COMPLETIONS = 100
 _IdArgument = Annotated[
     str,
     typer.Argument(

@@ -5,10 +5,12 @@ The providers' clients are an extra and slow to load. They are imported here, an
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -241,6 +243,22 @@ def open_cli_store(path: str | None, *, create: bool = False, busy_seconds: floa
 
 
 _MOST_COMPLETIONS = 100
+_MOST_TOLD = 80
+
+
+_WORD = re.compile(r"[\w.,@%+=/-]+")
+_SPECIAL = re.compile(r"[^\w.,@%+=/ -]+")
+
+
+def list_completions(found: Iterable[tuple[str, str]], incomplete: str) -> list[tuple[str, str]]:
+    """Lists what completes a word, each with what it is, as far as a shell may be told.
+
+    zsh evaluates both, and they may be anybody's words: a title, or what a tool printed. So what is more than one plain
+    word is not offered, and of the descriptions nothing but words is left.
+    """
+    plain = ((value, " ".join(_SPECIAL.sub(" ", told).split())[:_MOST_TOLD]) for value, told in found)
+    offered = (each for each in plain if each[0].startswith(incomplete) and _WORD.fullmatch(each[0]))
+    return list(islice(offered, _MOST_COMPLETIONS))
 
 
 def complete_session(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -257,8 +275,8 @@ def complete_session(ctx: typer.Context, incomplete: str) -> list[tuple[str, str
         named = [(LAST, "the newest session"), *((row.info.id, told) for row, told in zip(meant, about, strict=True))]
         if incomplete:
             names = ((name, row.info.id) for row in rows for name in (row.info.title, Path(row.info.file).name))
-            named += [(name, id_) for name, id_ in names if name.isascii() and name.isprintable() and " " not in name]
-        return [each for each in dict(named).items() if each[0].startswith(incomplete)][:_MOST_COMPLETIONS]
+            named += [(name, id_) for name, id_ in names if name.isascii()]
+        return list_completions(dict(named).items(), incomplete)
     return []
 
 

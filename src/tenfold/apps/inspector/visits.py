@@ -118,10 +118,12 @@ class OpenSessions:
         with self._lock:
             held = self._open.get(key)
             opening = self._opening.setdefault(key, threading.Lock())
-        if held is None:
-            held = self._open_once(key, opening)
+        try:
+            held = held or self._open_once(key, opening)
+        finally:
+            with self._lock:
+                self._opening.pop(key, None)
         with self._lock:
-            self._opening.pop(key, None)
             held = self._open.setdefault(key, held)
             self._open.move_to_end(key)
             while len(self._open) > MOST_OPEN:

@@ -174,13 +174,15 @@ class PostgresDatabase:
             yield db
 
     def _connect_once(self) -> None:
-        """Connects once without the pool, which waits for a server until a time is over, and opens the pool."""
+        """Connects once without the pool, which waits for a server until a time is over, and opens the pool.
+
+        Each caller tries by itself: none waits for the time that another one takes to find out that there is no server.
+        """
+        psycopg.connect(self.url, connect_timeout=max(2, round(self.busy_seconds))).close()
         with self._lock:
-            if not self._is_reached:
-                psycopg.connect(self.url, connect_timeout=max(2, round(self.busy_seconds))).close()
-                if self._pool.closed:
-                    self._pool.open(wait=True, timeout=self.busy_seconds)
-                self._is_reached = True
+            if self._pool.closed:
+                self._pool.open(wait=True, timeout=self.busy_seconds)
+            self._is_reached = True
 
     def _choose_namespace(self, raw: psycopg.Connection, namespace: str | None) -> None:
         wanted = ALL if namespace is None else str(self._find_namespace(raw, namespace))
