@@ -290,3 +290,16 @@ def test_without_a_terminal_it_says_what_to_do(capsys: pytest.CaptureFixture[str
 def test_what_cannot_be_opened_is_said_before_the_screen_is_taken(home: Path) -> None:
     with pytest.raises(NotFoundError, match="the store holds no session yet"):
         program(SqliteStore(":memory:"), AgentOptions(home, session="nowhere"))
+
+
+def test_the_line_to_resume_shows_no_password(home: Path) -> None:
+    with Loopback("Hello to you.") as server:
+        address = f"{server.url}/v1".replace("://", "://someone:hunter2@")
+        with Terminal(home, "chat", "--model", "mine", "--base-url", address, "--window", "9000") as chat:
+            chat.wait_for_text("idle")
+            chat.say("Hello")
+            chat.wait_for_text("Hello to you.", "idle")
+            chat.press(CTRL_D)
+            assert chat.wait_for_end() == 0
+        assert f"--base-url {server.url}/v1".encode() in chat.wrote.replace(b"\r\n", b" ")
+        assert b"hunter2" not in chat.wrote

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit, urlunsplit
 
 import typer
 
@@ -31,6 +32,7 @@ from tenfold.apps.cli.store_access import (
 from tenfold.errors import BadInput, UsageError
 from tenfold.models.choose import qualify_served_model
 from tenfold.store.base import DEFAULT_NAMESPACE, MEMORY_LOCATION
+from tenfold.store.location import describe_location
 
 if TYPE_CHECKING:
     from tenfold.apps.agent.factory import AgentOptions
@@ -106,23 +108,29 @@ def chat(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
 def _build_resume_line(options: AgentOptions, agent: Agent, store: str | None) -> str:
     """Builds the command that resumes a chat as it was started: a server of the user's own is not remembered.
 
-    A model that the user has switched to is: it was not given, and neither was its server.
+    A model that the user has switched to is: it was not given, and neither was its server. No password is shown: the
+    address of a server stands there without who asks, and that of a store without its password.
     """
     name = qualify_served_model(options.model) if options.base_url else options.model
     is_given = agent.model.model_name in (name, name.partition(":")[2])
     given = {
         "--session": format_id(agent.session.address.session),
         "--model": options.model if is_given else "",
-        "--base-url": options.base_url if is_given else "",
+        "--base-url": _without_user(options.base_url) if is_given else "",
         "--window": options.window if is_given else None,
         "--policy": options.policy,
         **{f"--{name.replace('_', '-')}": value for name, value in options.sizes.items()},
-        "--store": store,
+        "--store": describe_location(store) if store and "://" in store else store,
         "--namespace": options.namespace if options.namespace != DEFAULT_NAMESPACE else "",
         "--folder": options.root if options.root != Path() else None,
     }
     words = [word for name, value in given.items() if value not in (None, "") for word in (name, str(value))]
     return join_command(["tenfold", "chat", *words])
+
+
+def _without_user(url: str) -> str:
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
 @contextmanager
