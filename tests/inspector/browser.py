@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from selenium import webdriver
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException, WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
@@ -15,6 +15,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 T = TypeVar("T")
 PATIENCE = 30.0
 """Seconds until something has to be there. It is never the measure of anything."""
+REPLACED = "does not belong to the document"
+"""What chromedriver says, as an unknown error, where the page replaced an element between finding and reading it."""
 
 
 class Browser:
@@ -38,8 +40,20 @@ class Browser:
 
     def wait(self, found: Callable[[], T]) -> T:
         """Waits until something true is found, and returns it."""
-        waiting = WebDriverWait(self.driver, PATIENCE, 0.05, [NoSuchElementException, StaleElementReferenceException])
-        return waiting.until(lambda _: found())
+
+        def look(_: webdriver.Chrome) -> T | None:
+            try:
+                return found()
+            except (NoSuchElementException, StaleElementReferenceException):
+                return None
+            except WebDriverException as error:
+                if REPLACED not in str(error.msg):
+                    raise
+                return None
+
+        found_at_last = WebDriverWait(self.driver, PATIENCE, 0.05).until(look)
+        assert found_at_last is not None
+        return found_at_last
 
     def find(self, selector: str) -> WebElement:
         """Finds an element, as soon as it is there."""
@@ -63,9 +77,14 @@ class Browser:
 
     def fill(self, selector: str, text: str) -> None:
         """Fills in a field."""
-        field = self.find(selector)
-        field.clear()
-        field.send_keys(text)
+
+        def fill_it() -> bool:
+            field = self.driver.find_element(By.CSS_SELECTOR, selector)
+            field.clear()
+            field.send_keys(text)
+            return True
+
+        self.wait(fill_it)
 
     def read(self, selector: str = "main") -> str:
         """Reads the visible text of an element."""
