@@ -63,20 +63,72 @@ def test_moved_cache_marks_renamed_ids_and_empty_content_are_no_rewrite() -> Non
     before = [
         {"role": "user", "content": "look"},
         {"role": "assistant", "content": None, "tool_calls": [
-            {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a", "n": 1}'}}
+            {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a", "n": 1}'}},
+            {"id": "call_2", "type": "function", "function": {"name": "list", "arguments": ""}}
         ]},
         {"role": "tool", "tool_call_id": "call_1", "content": "text"},
+        {"role": "tool", "tool_call_id": "call_2", "content": ""},
     ]  # fmt: skip
     after = [
         {"role": "user", "content": [{"type": "text", "text": "look", "cache_control": {"type": "ephemeral"}}]},
         {"role": "assistant", "content": "", "tool_calls": [
-            {"id": "call_X", "type": "function", "function": {"name": "read", "arguments": '{"n":1,"path":"a"}'}}
+            {"id": "call_X", "type": "function", "function": {"name": "read", "arguments": '{"n":1,"path":"a"}'}},
+            {"id": "call_Y", "type": "function", "function": {"name": "list", "arguments": "{}"}}
         ]},
         {"role": "tool", "tool_call_id": "call_X", "content": "text"},
+        {"role": "tool", "tool_call_id": "call_Y", "content": None},
     ]  # fmt: skip
     session = open_session()
     for each in (before, after):
         session.sync(WIRES["openai-chat"].decode([making.encode_message(m) for m in each]))
+    assert len(get_entries(session)) == 4
+
+
+@pytest.mark.parametrize(
+    ("wire", "before", "after"),
+    [
+        (
+            "openai-chat",
+            {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}]},
+            {"content": [{"input_audio": {"format": "wav", "data": "AAAA"}, "type": "input_audio"}], "role": "user"},
+        ),
+        (
+            "anthropic",
+            {"role": "user", "content": [{"type": "search_result", "source": "s", "title": "t", "content": []}]},
+            {"role": "user", "content": [{"type": "search_result", "title": "t", "source": "s", "content": [],
+                                          "cache_control": {"type": "ephemeral"}}]},
+        ),
+        (
+            "openai-responses",
+            {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": 1}},
+            {"type": "web_search_call", "action": {"query": 1, "type": "search"}},
+        ),
+    ],
+)  # fmt: skip
+def test_a_part_of_another_kind_that_is_written_otherwise_keeps_the_block(
+    wire: str, before: dict[str, object], after: dict[str, object]
+) -> None:
+    """A cache mark, an id, the order of keys and spaces say nothing."""
+    history = [json.loads(item.raw) for item in WIRES[wire].encode(make_work(12)).items]
+
+    def decode(item: dict[str, object]) -> list[Message]:
+        indented = json.dumps(item, indent=1).encode()
+        return WIRES[wire].decode([indented, *map(making.encode_message, history)])
+
+    session = open_session(decode(before))
+    session.compact(to=900)
+    length = session.view.length
+    view = session.sync(decode(after))
+    assert view.length == length
+    assert len(view.state.live_blocks) == 1
+
+
+def test_another_reference_is_a_rewrite() -> None:
+    """An id that stands alone is all that the item says."""
+    session, said = open_session(), {"role": "user", "content": "go"}
+    for name in ("m1", "m2"):
+        items = [said, {"type": "item_reference", "id": name}, {"role": "assistant", "content": "yes"}]
+        session.sync(WIRES["openai-responses"].decode([making.encode_message(each) for each in items]))
     assert len(get_entries(session)) == 3
 
 

@@ -1,7 +1,7 @@
 """Recognises a message that a client resends, even if it is written differently the second time.
 
-Clients resend everything on each request. They move their cache marks, rename call ids, drop thinking, and write empty
-content as null, "" or nothing. None of that counts as a changed message.
+Clients resend everything on each request. They move their cache marks, rename ids, drop thinking, order keys otherwise,
+and write empty content as null, "" or nothing. None of that counts as a changed message.
 """
 
 from __future__ import annotations
@@ -48,23 +48,29 @@ def _list_pieces(part: Part) -> tuple[bytes, ...]:
             return (b"i", data.encode(), url.encode())
         case Document(name=name, text=text, data=data, url=url):
             return (b"d", name.encode(), text.encode(errors="surrogatepass"), data.encode(), url.encode())
-        case OpaquePart(kind=kind, raw=raw, bound_wire=bound):
-            return (b"o", kind.encode(), _drop_ignored_fields(raw) if bound else raw)
+        case OpaquePart(kind=kind, raw=raw):
+            return (b"o", kind.encode(), _canonicalize_part(raw))
 
 
 _IGNORED_FIELDS = frozenset({"cache_control", "id", "created_by", "status"})
-"""Fields of a provider's own compaction that are not its content: a client may move or omit them."""
+"""Fields of a part of another kind that are not its content: a client may move or omit them."""
 
 
-def _drop_ignored_fields(raw: bytes) -> bytes:
+def _canonicalize_part(raw: bytes) -> bytes:
+    """Returns the content of a part in one form. Where it has an id and nothing else, as a reference, that is it."""
     fields = decode_json(raw)
     if not isinstance(fields, dict):
         return raw
     content = {key: value for key, value in fields.items() if key not in _IGNORED_FIELDS}
+    if "id" in fields and not content.keys() - {"type"}:
+        content["id"] = fields["id"]
     return msgspec.json.encode(content, order="sorted")
 
 
 def canonicalize_json(arguments: str) -> bytes:
-    """Returns a JSON text in one form, whatever its spaces and the order of its keys; any other text as it is."""
-    value = decode_json(arguments)
+    """Returns a JSON text in one form, whatever its spaces and the order of its keys; any other text as it is.
+
+    No text is the same as no arguments.
+    """
+    value = decode_json(arguments) if arguments.strip() else {}
     return msgspec.json.encode(value, order="sorted") if value is not None else arguments.encode(errors="surrogatepass")
