@@ -19,6 +19,7 @@ from tenfold.core.text.terminal_safe import sanitize
 from tenfold.errors import UsageError
 from tenfold.session.tree import build_rows
 from tenfold.store.base import Store
+from tenfold.store.ids import shorten_id
 from tenfold.store.sqlite.store import SqliteStore
 from tests.chat.recorded import create_session, make_agent, store_session
 
@@ -72,6 +73,19 @@ def test_a_compaction_is_previewed_made_looked_behind_and_undone(agent: Agent) -
     assert undone == f"undone: Block {block[1]}; the view has {before:,} tokens again, instead of {found[2]}"
     assert [s.key for s in agent.session.view.get_visible_messages()] == seen
     assert run_line(agent, "/undo").text.startswith("/undo: there is nothing to undo")
+
+
+def test_undo_tells_what_is_in_force_again(agent: Agent) -> None:
+    session = agent.session
+    first = session.compact(to="60%").block
+    assert first is not None
+    session.compactor.set_aside()
+    second = session.compact(to="40%").block
+    assert second is not None
+    told = run_line(agent, "/undo").text.splitlines()
+    assert told[0].startswith(f"undone: Block {shorten_id(second)}; ")
+    assert told[1:] == [f"in force again: Block {shorten_id(first)}, which it had set aside"]
+
 
 
 def test_a_search_gives_ids_that_can_be_expanded(agent: Agent) -> None:

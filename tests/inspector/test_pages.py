@@ -259,6 +259,17 @@ def test_a_message_out_of_view_says_how_it_can_be_pinned(client: TestClient, sto
     assert "Pin…" in client.get("/session/message?id=work&at=0").text
 
 
+def test_the_undo_of_a_compaction_made_anew_says_what_is_in_force_again(client: TestClient, store: Store) -> None:
+    session = make_session(store, steps=60)
+    session.compact(to="40%")
+    assert "In force again" not in client.get("/session/undo?id=work").text
+    session.compactor.set_aside()
+    session.compact(to="20%")
+    page = " ".join(client.get("/session/undo?id=work").text.split())
+    assert page.count("<li>") == 2
+    assert "In force again, since it had set them aside: </p>" in page.replace("aside:</p>", "aside: </p>")
+
+
 def test_the_list_counts_the_compactions_in_force(client: TestClient, store: Store) -> None:
     session = make_session(store)
     for _ in range(3):

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from tenfold.core.record.ask import Answer, SummaryAsk
-from tenfold.errors import BadInput
+from tenfold.errors import BadInput, UsageError
 from tenfold.models.scripted_model import ScriptedModel, ScriptedReply
 from tenfold.testing.chats import count_total_tokens, render_view
 from tenfold.testing.methods import BASELINES, Baseline, Method, Preset, UnableError, keep_last
@@ -212,6 +212,19 @@ def test_controls_can_be_read_like_methods() -> None:
     assert "nothing special in step 20" in views["full-past"].text
     assert "src/module_39.py" in views["name-list"].text
     assert "nothing special" not in views["name-list"].text
+
+
+def keep_newest(past: Sequence[ChatMessage], _budget: int) -> list[ChatMessage]:
+    """A method of a user's own."""
+    return list(past[-1:])
+
+
+def test_a_function_of_ones_own_is_read_like_a_method() -> None:
+    methods = get_reading_methods([f"{__name__}:keep_newest"], RecordedWriter({}))
+    (view,) = make_views(make_case(), methods, sizes=(0.1,))
+    assert view.text == render_view(make_case().past[-1:])
+    with pytest.raises(UsageError, match="MODULE:FUNCTION is one of your own"):
+        get_reading_methods(["keep_newest"], RecordedWriter({}))
 
 
 # -- readers -----------------------------------------------------------------------------------------------------------

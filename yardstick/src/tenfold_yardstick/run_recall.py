@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from tenfold.config.settings import build_policy
-from tenfold.core.record.message import get_text, get_tool_calls
+from tenfold.core.record.message import Message, get_text, get_tool_calls
 from tenfold.models.prices import Prices
 from tenfold.testing.chats import get_counter
 from tenfold.testing.identifier_finder import has_identifier
@@ -107,7 +107,11 @@ class SizedPlayer(PolicyPlayer):
         super().__init__(recording, window, policy="tenfold", model=StandInModel(get_counter()) if has_model else None)
         self._session.compactor.use_policy(build_policy("tenfold", get_counter(), **(settings or {})))
 
+    def list_messages(self) -> list[Message]:
+        """Lists the messages of the last request."""
+        return self._session.view.get_messages()
+
     def read_view(self) -> str:
         """Reads what the last request showed."""
-        messages = self._session.view.get_messages()
+        messages = self.list_messages()
         return "\n".join(f"{get_text(m)}\n" + "\n".join(c.arguments for c in get_tool_calls(m)) for m in messages)

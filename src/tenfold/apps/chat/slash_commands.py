@@ -143,10 +143,12 @@ def preview(agent: Agent, _: str) -> str:
 
 def undo(agent: Agent, _: str) -> str:
     """Undoes the newest compaction."""
-    before = agent.session.take_reading().tokens
-    block = agent.session.undo()
-    after = agent.session.take_reading().tokens
-    return f"undone: Block {shorten_id(block)}; the view has {after:,} tokens again, instead of {before:,}"
+    session = agent.session
+    before, restored = session.take_reading().tokens, session.conversation.plan_undo("").restored
+    block = session.undo()
+    after = session.take_reading().tokens
+    told = f"undone: Block {shorten_id(block)}; the view has {after:,} tokens again, instead of {before:,}"
+    return "\n".join([told, *(f"in force again: Block {shorten_id(id_)}, which it had set aside" for id_ in restored)])
 
 
 # -- looking -----------------------------------------------------------------------------------------------------------

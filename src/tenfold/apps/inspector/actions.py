@@ -36,10 +36,14 @@ DEFAULT_TARGET = "10%"
 
 
 class Undone(Struct, frozen=True):
-    """What an undo would change: the Blocks that go and those that stay, and the size of the view before and after."""
+    """What an undo would change: the Blocks that go, those that stay, and the size of the view before and after.
+
+    `restored` are Blocks that are in force again, since the compaction that is undone had set them aside.
+    """
 
     blocks: tuple[Block, ...]
     staying: int
+    restored: tuple[Block, ...]
     before: Counted
     after: Counted
 
@@ -153,6 +157,7 @@ def ask_undo(visit: Visit) -> Response:
         undone = Undone(
             tuple(by_id[id_] for id_ in plan.undone),
             len(plan.copied),
+            tuple(entry for entry in plan.entries if isinstance(entry, Block))[: len(plan.restored)],
             _count_view(opened.session, view),
             _count_view(opened.session, plan.view),
         )

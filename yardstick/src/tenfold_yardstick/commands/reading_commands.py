@@ -76,7 +76,7 @@ ReadingMethodsOption = Annotated[
         "--methods",
         metavar="NAMES",
         help="The methods to measure, with commas, as in tenfold,tenfold+model,classic,keep-last. `all` means every "
-        "method except peers; name a peer, or `peers` for all of them.",
+        "method except peers; name a peer, `peers` for all of them, or MODULE:FUNCTION for your own.",
     ),
 ]
 SharesOption = Annotated[

@@ -25,7 +25,7 @@ from tenfold.testing.methods import (
     take_fitting_steps,
 )
 from tenfold.testing.probes.kinds import ChatMessage
-from tenfold_yardstick.methods import ALL, CONTROLS, SUMMARY_TEXT
+from tenfold_yardstick.methods import ALL, CONTROLS, SUMMARY_TEXT, load_method
 from tenfold_yardstick.players import MODEL_SUFFIX
 from tenfold_yardstick.reading.recorded_writer import RecordedWriter
 
@@ -126,15 +126,21 @@ class WrittenSummary(Struct, frozen=True):
 
 
 def get_reading_methods(names: Sequence[str], writer: RecordedWriter) -> list[Method]:
-    """Returns the methods of these names in order, each once; "all" stands for all. Raises `UsageError` for others."""
+    """Returns the methods of these names in order, each once; "all" stands for all, MODULE:FUNCTION for one's own.
+
+    Raises `UsageError` for others.
+    """
     known: dict[str, Method] = {name: Preset(name) for name in ("tenfold", *POLICIES)}
     known |= {preset.name: preset for preset in (WrittenPreset(name, writer) for name in ("tenfold", *POLICIES))}
     known[CLASSIC] = WrittenSummary(writer, CLASSIC, CLASSIC_PROMPT, 1 / 2)
     known[PLAIN] = WrittenSummary(writer, PLAIN, PLAIN_PROMPT, 3 / 4)
     known["keep-last"] = BASELINES["keep-last"]
     known |= CONTROLS
-    unknown = [name for name in names if name != ALL and name not in known]
+    unknown = [name for name in names if name != ALL and name not in known and ":" not in name]
     if unknown:
-        raise UsageError(f"no method is called {unknown[0]!r}; there are {ALL}, {', '.join(known)} and the peers")
+        listed = ", ".join((ALL, *known))
+        raise UsageError(
+            f"no method is called {unknown[0]!r}; there are {listed} and the peers; MODULE:FUNCTION is one of your own"
+        )
     chosen = [each for name in names for each in (known if name == ALL else [name])]
-    return [known[name] for name in dict.fromkeys(chosen)]
+    return [known[name] if name in known else load_method(name) for name in dict.fromkeys(chosen)]
