@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from tenfold.core.record.entry import CustomEntry, Entry
+from tenfold.core.record.entry import PREPARED_SUMMARY, RULE_ADDED, SET_ASIDE, CustomEntry, Entry, Setting
 from tenfold.core.record.message import Message, NativeBytes, Text, Thinking, ToolCall, ToolResult
 from tenfold.store.base import Store
 from tenfold.store.search.entry_text import EMPTY_RESULT, GAP, get_searchable_text
@@ -213,6 +213,14 @@ def test_silent_kinds_have_no_text(store: Store) -> None:
     log.compact(0, 1, "sum")
     silent.append(log.undo())
     assert [get_searchable_text(e) for e in silent] == ["", ""]
+
+
+def test_notes_of_tenfolds_own_are_not_found_and_a_persons_rules_are() -> None:
+    def search_text(key: str) -> str:
+        return get_searchable_text(Setting("s1", None, "", None, key, "never push"))
+
+    assert [search_text(key) for key in (SET_ASIDE, PREPARED_SUMMARY)] == ["", ""]
+    assert "never push" in search_text(RULE_ADDED)
 
 
 def test_an_empty_result_is_found_and_shown_behind_its_call(store: Store) -> None:

@@ -7,12 +7,14 @@ from functools import partial
 
 import pytest
 
+from tenfold.testing.chats import count_total_tokens, render_view
 from tenfold.testing.probes.kinds import ChatMessage
 from tenfold_yardstick.bill import DEFAULT_PRICE_LISTS, get_prices
 from tenfold_yardstick.cases import EvalSession
 from tenfold_yardstick.players import PlayerFactory, Recording, UnchangedPlayer, build_recording
 from tenfold_yardstick.replay import replay_session
 from tenfold_yardstick.run_recall import MOMENTS, SizedPlayer, find_moments, see_run
+from yardstick.scripts.played_views import show_default, show_thrift
 
 WINDOW = 12_000
 PLAYERS: dict[str, PlayerFactory] = {"tenfold": SizedPlayer, "thrift": partial(SizedPlayer, settings={"thrift": 1.0})}
@@ -63,3 +65,11 @@ def test_a_request_above_the_window_counts_as_one_that_fills_it(recording: Recor
     assert [min(size, WINDOW) for size in whole.sizes] == list(capped.sizes)
     assert 0 < capped.bills[0].total < whole.bills[0].total
     assert capped.bills[0].output == whole.bills[0].output
+
+
+def test_what_a_run_shows_in_the_end_can_be_read_and_is_the_same_each_time(recording: Recording) -> None:
+    past = recording.chat_messages[:-1]
+    shown = show_thrift(past, 0)
+    assert render_view(shown) == render_view(show_thrift(past, 0))
+    assert count_total_tokens(shown) < count_total_tokens(past)
+    assert render_view(show_default(past, 0)) == render_view(past), "the window is not near"

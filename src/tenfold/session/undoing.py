@@ -14,15 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, RangeRef, Slot
-from tenfold.core.record.entry import Attempt, Entry, Retraction, Setting
+from tenfold.core.record.entry import SET_ASIDE, Attempt, Entry, Retraction, Setting
 from tenfold.core.view.fold import View
 from tenfold.errors import NotFoundError, UsageError
 
 BlockPlanner = Callable[[View, str | None, Callable[[], str], Callable[[], int]], tuple[Entry, ...]]
 """Returns entries to append at a leaf."""
-SET_ASIDE = "compacted anew"
-"""The key of a setting before a compaction that starts from the originals. The value names the positions of the Blocks
-that it retracted for that, oldest first."""
 
 
 class UndoPlan(Struct, frozen=True):

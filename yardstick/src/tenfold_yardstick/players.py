@@ -28,8 +28,9 @@ from tenfold.core.view.units import VisibleMessage
 from tenfold.core.wire import WIRES
 from tenfold.errors import UsageError
 from tenfold.session import Session, SessionAddress
+from tenfold.session.conversation import Stamps
 from tenfold.session.drive import Answerer
-from tenfold.store.ids import IDS
+from tenfold.store.ids import ContentIdGenerator
 from tenfold.store.sqlite.store import SqliteStore
 from tenfold.testing.chats import MODEL, get_counter, render_view
 from tenfold.testing.methods import BASELINES, Method, UnableError
@@ -152,10 +153,13 @@ class PolicyPlayer:
     def __init__(self, recording: Recording, window: int, *, policy: str, model: StandInModel | None = None) -> None:
         """Creates the session. `model` writes the summaries, else code does."""
         self._recording, self._window, self._model = recording, window, model
-        place = SessionAddress(SqliteStore(":memory:"), IDS.generate())
-        answerer = Answerer(model=model)
+        ids = ContentIdGenerator(recording.name.encode())
+        place = SessionAddress(SqliteStore(":memory:"), ids.generate())
+        answerer, stamps = Answerer(model=model), Stamps(ids.generate)
         self._keys: dict[tuple[int, int, int], bytes] = {}
-        self._session = Session.create(place, build_policy(policy, get_counter()), model=MODEL, answerer=answerer)
+        self._session = Session.create(
+            place, build_policy(policy, get_counter()), model=MODEL, answerer=answerer, stamps=stamps
+        )
 
     def prepare_request(self, new_indexes: range) -> ReplayRequest:
         """See `Player.before`."""

@@ -1,10 +1,9 @@
 """Replays sessions request by request: each method is asked before each request that the agent really made.
 
 The main measure is the tokens that a provider's cache can serve, because they make up most of the bill. Two requests
-share the whole messages that they begin with. Everything but the seconds is the same in every run, up to a token or two
-where a summary names the id of its Block. Two things are not modelled: caches that expire between two requests, and
-providers that look for a shared beginning only where the client set a mark. After a rewrite such a provider finds less
-than is credited here.
+share the whole messages that they begin with. Everything but the seconds is the same in every run. Two things are not
+modelled: caches that expire between two requests, and providers that look for a shared beginning only where the client
+set a mark. After a rewrite such a provider finds less than is credited here.
 """
 
 from __future__ import annotations

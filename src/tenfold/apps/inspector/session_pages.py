@@ -21,6 +21,7 @@ from tenfold.apps.inspector.timeline import MeasuredSession, Seen
 from tenfold.core.record.block import OWN_BLOCK, Block, BlockPart, RangeRef, Run, Substitute
 from tenfold.core.record.entry import (
     PREPARED_SUMMARY,
+    SET_ASIDE,
     Attempt,
     CustomEntry,
     Entry,
@@ -228,6 +229,8 @@ def _describe_entry(entry: Entry) -> str:
             spent = msgspec.json.decode(value, type=PreparedSummary).spent
             took = f"{spent.input_tokens:,} tokens in, {spent.output_tokens:,} out"
             return f"a summary was written ahead of its use by {spent.model or 'a model'}: {took}"
+        case Setting(key=key) if key == SET_ASIDE:
+            return "the compactions in force were set aside, to compact anew from the originals"
         case Setting():
             return f"{entry.key}: {entry.value}"
         case Pin():

@@ -146,6 +146,16 @@ The value is a `PreparedSummary` as JSON.
 """
 
 
+SET_ASIDE = "compacted anew"
+"""The key of a setting before a compaction that starts from the originals. The value names the positions of the Blocks
+that were retracted for that, oldest first."""
+
+
+def is_own_note(entry: Entry) -> bool:
+    """Tells whether an entry is a note of Tenfold's for itself, which nobody would look for."""
+    return isinstance(entry, Setting) and entry.key in {PREPARED_SUMMARY, SET_ASIDE}
+
+
 class PreparedSummary(Struct, frozen=True):
     """What a compaction took that was written ahead: the time and the cost that its Block has if it is used."""
 

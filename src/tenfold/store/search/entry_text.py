@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from tenfold.core.record.block import Block, Substitute, format_batch
-from tenfold.core.record.entry import PREPARED_SUMMARY, BranchSummary, CustomEntry, Entry, MessageEntry, Setting
+from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, is_own_note
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.core.text.json_text import decode_json
 from tenfold.core.text.terminal_safe import sanitize
@@ -113,7 +113,7 @@ def get_searchable_text(entry: Entry) -> str:
             return "\n".join((joined, *(format_batch(batch) for batch in entry.batches)))
         case CustomEntry():
             return entry.native.body.decode("utf-8", "replace")
-        case Setting(key=key) if key != PREPARED_SUMMARY:
+        case Setting() if not is_own_note(entry):
             return f"{entry.key} {entry.value}"
         case _:
             return ""
