@@ -97,6 +97,20 @@ def test_a_host_that_rewinds_in_the_same_process_is_followed(tmp_path: Path) -> 
     assert host.fit(ask("Go on."), model="gpt-4o").messages == ask("Go on.")
 
 
+def test_a_host_that_writes_the_time_into_its_first_message_keeps_the_summary(tmp_path: Path) -> None:
+    """Its whole list was sent again, and compacted again with each request."""
+    host, history, compactions = build_sessions(tmp_path, window=8_000).get("one"), [*ask("It is noon."), *ask("")], 0
+    for number in range(30):
+        history[0] = ask(f"Count the belts. It is 10:{number:02}.")[0]
+        history[-1:] = [{"role": "assistant", "content": f"Belt {number} runs. " * 200}, *ask(f"And {number + 1}?")]
+        before = host.session.view.find_newest_block()
+        shown = host.fit(history, model="gpt-4o").messages
+        assert (shown[0], shown[-1]) == (history[0], history[-1])
+        newest = host.session.view.find_newest_block()
+        compactions += newest is not None and (before is None or newest.time > before.time)
+    assert 3 < compactions < 10
+
+
 class WatchedStore(SqliteStore):
     """A store that notes the threads that it works in."""
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 
 import pytest
 from msgspec.structs import replace
 
 from tenfold.core.record.entry import MessageEntry, Usage
-from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_tool_result
+from tenfold.core.record.message import Message, Text, ToolCall, ToolResult, get_text, get_tool_result
 from tenfold.core.wire import WIRES
 from tenfold.designs.threshold.guard_state import export_log, restore_log
+from tenfold.models.scripted_model import ScriptedModel
 from tenfold.session import Session
+from tenfold.session.drive import Answerer
 from tests.engine import making
 from tests.engine.making import (
     get_blocks,
@@ -238,6 +241,123 @@ def test_a_rewrite_behind_what_a_block_covers_keeps_the_block() -> None:
     for _ in range(live):
         session.undo()
     assert session.view.get_messages() == [*changed, make_user_message("more")]
+
+
+def build_kept_beginning(steps: int = 30) -> tuple[Session, list[Message]]:
+    """Builds a session whose newest compaction left the first message alone."""
+    history = [make_user_message("Count the belts. It is 10:01."), *make_work(steps)]
+    session = open_session(history)
+    assert session.compact(to=2_500).status == "compacted"
+    (block,) = get_blocks(session)
+    assert min(each.first for each in block.replacements) > 0
+    return session, history
+
+
+def test_a_change_before_what_a_block_covers_keeps_the_block() -> None:
+    """Hosts write the time into the first message. What the Block hides is the same, and it tells no time."""
+    session, history = build_kept_beginning()
+    shown = session.view.get_messages()
+    for minute in (2, 3):
+        changed = [make_user_message(f"Count the belts. It is 10:0{minute}."), *history[1:]]
+        view = session.sync(changed)
+        assert view.get_messages() == [changed[0], *shown[1:]]
+        assert len(view.state.live_blocks) == 1
+        assert making.reopen_session(session).view.get_messages() == view.get_messages()
+        told = "\n".join(fact.text for fact in view.list_block_facts())
+        assert re.findall(r"10:0\d", told) == [f"10:0{minute}"]
+    assert session.address.store.verify("default") == []
+    grown = [*changed, make_user_message("more")]
+    length = session.view.length
+    assert session.sync(grown).get_messages() == [changed[0], *shown[1:], make_user_message("more")]
+    assert session.view.length == length + 1, "the list is known from then on"
+    session.undo()
+    assert session.view.get_messages() == grown
+
+
+def test_every_block_behind_a_change_is_kept_as_far_as_nothing_in_it_changed() -> None:
+    session, history = build_kept_beginning()
+    history += [make_user_message("next"), *make_work(20, start=40)[1:]]
+    session.sync(history)
+    assert session.compact(to=3_500).status == "compacted"
+    shown, live = session.view.get_messages(), len(session.view.state.live_blocks)
+    assert live == 2
+    changed = [make_user_message("Count the belts. It is 10:02."), *history[1:]]
+    view = session.sync(changed)
+    assert view.get_messages() == [changed[0], *shown[1:]]
+    assert len(view.state.live_blocks) == 2
+    assert making.reopen_session(session).view.get_messages() == view.get_messages()
+    assert session.compact(to=2_500).status == "compacted"
+    for _ in range(3):
+        session.undo()
+    assert session.view.get_messages() == changed
+
+
+def test_a_block_is_kept_behind_a_change_at_any_place_that_it_does_not_hide() -> None:
+    """And undone, it shows what the host has sent. A call whose result is hidden counts as hidden."""
+    _, history = build_kept_beginning()
+    kept = set[int]()
+    for at in (*range(14), *range(len(history) - 14, len(history))):
+        session, message = build_kept_beginning()[0], history[at]
+        result = get_tool_result(message)
+        new = replace(message, parts=(Text("Otherwise."),))
+        if result is not None:
+            new = make_result(result.call_id, "otherwise", name=result.name)
+        changed = [*history[:at], new, *history[at + 1 :]]
+        replaced = get_blocks(session)[0].replacements
+        view = session.sync(changed)
+        assert making.reopen_session(session).view.get_messages() == view.get_messages()
+        if view.state.live_blocks:
+            kept.add(at)
+            assert not any(each.first <= at <= each.last for each in replaced)
+            session.undo()
+        assert session.view.get_messages() == open_session(changed).view.get_messages()
+    assert {0, 1, len(history) - 1} < kept
+    assert len(kept) < 20
+
+
+def build_told_beginning(first: str, told: str) -> tuple[Session, list[Message]]:
+    """Builds a session that was compacted by itself, into the first messages and what a model told of the others."""
+    history = [make_user_message(first), make_reply("Yes.")]
+    for number in range(40):
+        said = "Do not touch belt 9." if number == 20 else f"And {number}?"
+        history += [make_user_message(said), make_reply(f"{number} runs, and {making.FILLER * 3}")]
+    answerer = Answerer(model=ScriptedModel([told], repeat=True))
+    session = open_session(history, making.build_policy(models=("m",)), answerer=answerer)
+    assert session.compact(window=int(session.take_reading().tokens / 0.9)).status == "compacted"
+    (block,) = get_blocks(session)
+    assert block.replacements[0].first == 0
+    assert session.view.get_messages()[0] == history[0]
+    return session, history
+
+
+@pytest.mark.parametrize(
+    ("told", "first", "is_kept"),
+    [
+        ("All of the belts run.", "Count the belts on Thursday.", True),
+        ("All of the belts run, as of Wednesday.", "Count the belts on Thursday.", False),
+        ("All of the belts run.", "Count the wheels on Wednesday.", False),
+    ],
+)
+def test_a_summary_stays_behind_a_changed_beginning_as_far_as_it_does_not_say_what_is_gone(
+    told: str,
+    first: str,
+    is_kept: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """An automatic compaction covers the first messages, and shows them as they are."""
+    session, history = build_told_beginning("Count the belts on Wednesday.", told)
+    shown = session.view.get_messages()
+    changed = [make_user_message(first), *history[1:]]
+    assert session.sync(changed).get_messages() == ([changed[0], *shown[1:]] if is_kept else changed)
+
+
+@pytest.mark.parametrize(("first", "is_kept"), [("Do not touch belt 9. It is 5.", True), ("Hello. It is 5.", False)])
+def test_a_summary_goes_if_a_rule_is_in_view_no_more(first: str, is_kept: bool) -> None:  # noqa: FBT001 - a parameter
+    """The summary left it out where it was given again, since the first message showed it."""
+    session, history = build_told_beginning("Do not touch belt 9. It is 4.", "All of them run.")
+    shown = session.view.get_messages()
+    assert sum("touch belt 9" in get_text(message) for message in shown) == 1
+    changed = [make_user_message(first), *history[1:]]
+    assert session.sync(changed).get_messages() == ([changed[0], *shown[1:]] if is_kept else changed)
 
 
 def test_a_pin_behind_what_was_rewritten_stays() -> None:

@@ -21,6 +21,7 @@ from tenfold.compaction.facts.ledger import build_setting_facts
 from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.facts.redacted_messages import redact_entry
 from tenfold.compaction.facts.section import is_must_keep, render_facts
+from tenfold.compaction.summarize.fill import select_carried
 from tenfold.core.meter.counters import Counter
 from tenfold.core.meter.estimators import (
     Calibration,
@@ -44,7 +45,7 @@ from tenfold.core.record.entry import (
     Usage,
     get_message,
 )
-from tenfold.core.record.fact import Fact, Rule
+from tenfold.core.record.fact import ChangedFile, Fact, Rule, TodoList
 from tenfold.core.record.message import Message, NativeBytes, get_text
 from tenfold.core.record.token_reading import NO_TOKENS, Counted
 from tenfold.core.text.surrogates import replace_surrogates
@@ -62,6 +63,7 @@ from tenfold.core.view.units import (
 from tenfold.core.wire.given_values import list_own_messages
 from tenfold.core.wire.marks import extract_summary_text
 from tenfold.errors import LostRace, NotFoundError, RecordError, UsageError
+from tenfold.session.repeated_blocks import move_block
 from tenfold.session.undoing import UndoPlan, plan_undo
 from tenfold.store.base import DEFAULT_NAMESPACE, MAIN, HeadState, Store
 from tenfold.store.ids import IDS, get_current_time
@@ -69,11 +71,6 @@ from tenfold.store.ids import IDS, get_current_time
 T = TypeVar("T")
 APPEND_TRIES = 100
 """How often something is tried to append while other writers are first."""
-
-
-def _shift_ref(ref: RangeRef, new_positions: Mapping[int, int]) -> RangeRef:
-    """Returns the reference with the Block's new position, if that Block was appended again elsewhere."""
-    return replace(ref, block=new_positions.get(ref.block, ref.block)) if isinstance(ref, BlockPart) else ref
 
 
 class SessionAddress(Struct, frozen=True):
@@ -554,26 +551,39 @@ class Conversation:
             self.pending_usage = None
         return [e.id for e in entries]
 
-    def append_copies(self, kept: Sequence[tuple[int, Block | Pin | Setting]]) -> None:
+    def append_copies(
+        self,
+        kept: Sequence[tuple[int, Block | Pin | Setting]],
+        positions: dict[int, int],
+        *,
+        are_facts_new: bool = False,
+    ) -> None:
         """Appends copies of Blocks, pins and rules from another path, given with their positions there, oldest first.
 
-        After a changed message they keep what was compacted before it small; without them it would be shown in full.
+        After a changed message they keep what was compacted small; without them it would be shown in full. `positions`
+        are those of entries here, by those on the other path; the copies' are added. With `are_facts_new` the facts of
+        the Blocks are collected from this path. A Block that does not fit here is left out.
         """
-        positions: dict[int, int] = {}
         for position, entry in kept:
-            positions[position] = self.view.length
             new = replace(entry, id=self.stamps.new_id(), parent=self.leaf)
             if isinstance(new, Block):
-                shifted = tuple(
-                    replace(r, covered_ranges=tuple(_shift_ref(c, positions) for c in r.covered_ranges))
-                    for r in new.replacements
-                )
-                ended = new.ended_facts and tuple(
-                    replace(ref, block=positions.get(ref.block, ref.block)) for ref in new.ended_facts
-                )
-                previous = self.find_newest_block_id()
-                new = replace(new, previous_block=previous, replacements=shifted, ended_facts=ended)
+                new = replace(move_block(new, positions), previous_block=self.find_newest_block_id())
+                if not self.view.can_append(new):
+                    continue
+                if are_facts_new:
+                    new = self._collect_block_facts(new, positions)
+            positions[position] = self.view.length
             self.append([new])
+
+    def _collect_block_facts(self, block: Block, positions: Mapping[int, int]) -> Block:
+        """Returns a Block that is about to follow with the facts of what is covered then, as the path has it now."""
+        covered = (*self.view.range_refs, *block.replacements)
+        last = max(each.last for each in covered if not isinstance(each, Run))
+        quoted = (fact for fact in block.facts if isinstance(fact, Rule) and fact.effect == "quotes")
+        moved = [replace(fact, position=positions.get(fact.position, fact.position)) for fact in quoted]
+        facts = merge_facts(moved, self.collect_facts())
+        held = [fact for fact in facts if fact.position <= last or isinstance(fact, ChangedFile | TodoList)]
+        return self.view.with_facts(block, select_carried(held, ()))
 
     def can_append_block(self, block: Block, planned_path: Path | None = None) -> bool:
         """Tells whether a planned Block still fits: no other Block came since, and its ranges are in view.

@@ -197,7 +197,8 @@ class Session:
         """Syncs the log with a host's whole message list, which hosts resend on every request, and returns the view.
 
         The list may be the raw history, or begin with an earlier view. Known messages are matched by content and new
-        ones are appended, so nothing is duplicated. If a known message was changed, a branch begins before it.
+        ones are appended, so nothing is duplicated. If a known message was changed, a branch begins before it, with the
+        compactions that the change does not concern.
         `run` is the id of the run that new messages belong to.
 
         Raises `UsageError` for a list that does not continue the session, as when a host sends the new message alone:

@@ -163,17 +163,22 @@ def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | P
     for at in range(position, path.length):
         entry = path.get_entry(at)
         if isinstance(entry, Block) and at in live:
-            blocks = (
-                blocks
-                and not entry.top_batches
-                and all(replacement.last < position for replacement in entry.replacements)
-            )
+            blocks = blocks and covers_earlier_only(entry, position)
             out += [(at, entry)] if blocks else []
         elif (isinstance(entry, Pin) and entry.position < position) or (
             isinstance(entry, Setting) and (is_rule_setting(entry) or is_auto_setting(entry))
         ):
             out.append((at, entry))
     return out
+
+
+def covers_earlier_only(entry: Entry, position: int) -> bool:
+    """Tells whether an entry is a Block without batches that covers only what stands before a position."""
+    return (
+        isinstance(entry, Block)
+        and not entry.top_batches
+        and all(replacement.last < position for replacement in entry.replacements)
+    )
 
 
 def is_continuation(messages: Sequence[Message], match: HistoryMatch, view: View, get_key: KeyLookup) -> bool:
@@ -228,7 +233,7 @@ def _match_raw_history(keys: list[bytes], path: Path, get_key: KeyLookup) -> His
             message = get_message(entry)
             if message is None:
                 continue
-            if len(known) == len(keys) or not _is_same(entry, get_key(at, message), keys[len(known)]):
+            if len(known) == len(keys) or not is_same_message(entry, get_key(at, message), keys[len(known)]):
                 return HistoryMatch(len(known), last, tuple(known))
             known.append(build_original_key(at))
             last = at
@@ -247,7 +252,7 @@ def _match_view(keys: list[bytes], view: View, get_key: KeyLookup, *, later_path
             )
             entry = view.path.get_entry(each.position) if each.is_original else None
             there = keys[len(known) + equal_count : len(known) + equal_count + 1]
-            if not there or not _is_same(entry, fingerprint, there[0]):
+            if not there or not is_same_message(entry, fingerprint, there[0]):
                 break
             equal_count += 1
         if equal_count < len(shown):
@@ -261,14 +266,14 @@ def _match_view(keys: list[bytes], view: View, get_key: KeyLookup, *, later_path
         entry = (later_path or view.path).get_entry(at)
         message = get_message(entry)
         if message is not None:
-            if len(known) == len(keys) or not _is_same(entry, get_key(at, message), keys[len(known)]):
+            if len(known) == len(keys) or not is_same_message(entry, get_key(at, message), keys[len(known)]):
                 break
             known.append(build_original_key(at))
             position = at
     return HistoryMatch(len(known), position, tuple(known))
 
 
-def _is_same(entry: Entry | None, own: bytes, sent: bytes) -> bool:
+def is_same_message(entry: Entry | None, own: bytes, sent: bytes) -> bool:
     """Tells whether a message that a host sent is that of an entry, by their fingerprints.
 
     Hosts go on sending what was purged here. It must not come back as something new.

@@ -55,6 +55,7 @@ from tenfold.session.host_lists import (
     match_list,
     refresh_messages,
 )
+from tenfold.session.repeated_blocks import find_repeated_blocks
 from tenfold.store.lookup import is_stored_summary
 from tenfold.telemetry import trace_span
 
@@ -544,14 +545,26 @@ class Requests:
             if not append:
                 raise UnrelatedList(self._explain_apart(messages))
             return self._append_apart(messages, run, times, is_floor_ignored=is_floor_ignored)
-        undone = count_before_undo(view, changed) if changed is not None else None
-        if changed is not None and self._branch_before(changed):
-            match = match_list(
+        if changed is None:
+            matched = HostList(view, messages, list(match.keys), match.count, is_floor_ignored)
+            return self._append_new(messages, matched, run, times)
+        repeated = list(find_repeated_blocks(view, changed, messages[match.count :], self._get_fingerprint))
+        undone, positions = count_before_undo(view, changed), self._branch_before(changed)
+        if positions:
+            again = match_list(
                 messages, self._conversation.view, self._get_fingerprint, is_floor_ignored=is_floor_ignored
             )
+            repeated, match = repeated if again.count == match.count else [], again
         matched = HostList(self._conversation.view, messages, list(match.keys), match.count, is_floor_ignored)
+        for each in repeated:
+            end = match.count + len(each.originals)
+            last = self._append_new(messages[:end], matched, run, times)
+            new = (position for position, *_ in last.keys[match.count : end])
+            positions.update(zip(each.originals, new, strict=True))
+            self._conversation.append_copies([(each.position, each.block)], positions, are_facts_new=True)
+            matched = last.add_known(self._conversation.view, ())
         if undone is not None:
-            matched = self._append_with_undo(messages, matched, run, times, undone)
+            matched = self._append_with_undo(messages[: match.count + undone], matched, run, times)
         return self._append_new(messages, matched, run, times)
 
     def _append_apart(
@@ -573,14 +586,13 @@ class Requests:
         return self._append_new(messages, matched, run, times)
 
     def _append_with_undo(
-        self, messages: list[Message], matched: HostList, run: str, times: Sequence[int | None] | None, replaced: int
+        self, messages: list[Message], matched: HostList, run: str, times: Sequence[int | None] | None
     ) -> HostList:
         """Appends the messages in place of those before an undo on the branch that was left, and then the undo.
 
         So what the view has grown by since is what came behind them, and what was undone is not made again at once.
         """
-        end = matched.count + replaced
-        self._append_new(messages[:end], matched, run, times)
+        self._append_new(messages, matched, run, times)
         self._conversation.note_undo()
         assert self._last_list is not None
         return self._last_list.add_known(self._conversation.view, ())
@@ -618,16 +630,19 @@ class Requests:
             positions.append(position)
         return last.add_known(view, positions)
 
-    def _branch_before(self, changed: int) -> bool:
-        """Branches off before a changed message. Returns whether Blocks or pins were carried to the new branch."""
-        conversation = self._conversation
+    def _branch_before(self, changed: int) -> dict[int, int]:
+        """Branches off before a changed message. Returns the positions of the Blocks and pins carried to the branch.
+
+        They are given by those on the path that is left.
+        """
+        conversation, positions = self._conversation, dict[int, int]()
         kept = find_carried_entries(conversation.view, changed)
         conversation.rewind(changed - 1)
         self._fingerprints = {position: key for position, key in self._fingerprints.items() if position < changed}
         self._path = conversation.view.path
         conversation.drop_usage()
-        conversation.append_copies(kept)
-        return bool(kept)
+        conversation.append_copies(kept, positions)
+        return positions
 
     def _explain_apart(self, messages: Sequence[Message]) -> str:
         held = sum(not is_system_prompt(m) for _, m in self._conversation.view.path.list_messages())
