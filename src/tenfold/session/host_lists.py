@@ -163,7 +163,7 @@ def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | P
     for at in range(position, path.length):
         entry = path.get_entry(at)
         if isinstance(entry, Block) and at in live:
-            blocks = blocks and covers_earlier_only(entry, position)
+            blocks = blocks and has_only_earlier_ranges(entry, position)
             out += [(at, entry)] if blocks else []
         elif (isinstance(entry, Pin) and entry.position < position) or (
             isinstance(entry, Setting) and (is_rule_setting(entry) or is_auto_setting(entry))
@@ -172,7 +172,7 @@ def find_carried_entries(view: View, position: int) -> list[tuple[int, Block | P
     return out
 
 
-def covers_earlier_only(entry: Entry, position: int) -> bool:
+def has_only_earlier_ranges(entry: Entry, position: int) -> bool:
     """Tells whether an entry is a Block without batches that covers only what stands before a position."""
     return (
         isinstance(entry, Block)

@@ -24,7 +24,7 @@ from tenfold.core.record.message import Message, get_tool_calls
 from tenfold.core.text.excerpts import collapse_spaces
 from tenfold.core.view.fold import View
 from tenfold.core.wire.fingerprint import fingerprint_message
-from tenfold.session.host_lists import KeyLookup, covers_earlier_only, is_same_message
+from tenfold.session.host_lists import KeyLookup, has_only_earlier_ranges, is_same_message
 from tenfold.store.purge import find_distinctive_pieces
 
 
@@ -56,7 +56,7 @@ def find_repeated_blocks(
         if old is not None and not is_same_message(entry, get_key(at, old), fingerprint_message(new)):
             edits[at] = entry, new
     later = (position for position in view.state.live_blocks if position >= start)
-    for position in dropwhile(lambda position: covers_earlier_only(path.get_entry(position), start), later):
+    for position in dropwhile(lambda position: has_only_earlier_ranges(path.get_entry(position), start), later):
         block, count = path.get_entry(position), bisect_left(originals, position)
         if not isinstance(block, Block) or block.top_batches or count > len(messages):
             return
