@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -165,3 +166,105 @@ def test_without_any_such_blanks_every_heading_is_the_users() -> None:
         ["Paint", "the", "shed.", "Which", "colour?"],
         ["Step", "1"],
     ]
+
+
+def make_role(number: int, user: str = "user", answer: str = "assistant") -> str:
+    return answer if number % 2 else user
+
+
+def make_note(number: int) -> dict[str, object]:
+    return {"type": "note", "body": f"the shed has the number {number}"}
+
+
+def make_pi(number: int, part: object) -> dict[str, object]:
+    before = str(number - 1) if number else None
+    message = {"role": make_role(number), "content": [part]}
+    return {"type": "message", "id": str(number), "parentId": before, "message": message}
+
+
+def make_messages(make_part: Callable[[int], object]) -> dict[str, bytes]:
+    """Makes files of tools and frameworks whose messages have one part each."""
+    header = {"type": "session", "version": 3, "id": "s", "cwd": "/w"}
+    says = [(n, make_role(n), [make_part(n)]) for n in range(8)]
+    call = {"type": "tool-call", "toolCallId": "c", "toolName": "look", "input": {}}
+    content = [{"role": role, "content": parts} for _, role, parts in says]
+    google = [{"role": make_role(n, "user", "model"), "parts": parts} for n, _, parts in says]
+    claude = [make_claude_line(n, role, content[n]) for n, role, _ in says]
+    documents: dict[str, object] = {
+        "langchain": [{"type": make_role(n, "human", "ai"), "data": {"content": parts}} for n, _, parts in says],
+        "vercel-ui": [{"role": role, "parts": parts} for _, role, parts in says],
+        "vercel-model": [{"role": role, "content": [call, *parts]} for _, role, parts in says],
+        "bedrock-converse": content,
+        "pydantic-ai": [{"kind": make_role(n, "request", "response"), "parts": parts} for n, _, parts in says],
+        "adk": [{"author": "a", "content": each} for each in google],
+        "openai-agents": [{"type": "item", "raw_item": parts[0]} for _, _, parts in says],
+        "goose": [{**each, "created": 1, "metadata": {}} for each in content],
+        "atif": [{"step_id": n, "source": make_role(n, "user", "agent"), "message": parts} for n, _, parts in says],
+        "opencode": {
+            "info": {"id": "ses_1", "directory": "/w"},
+            "messages": [{"info": {"id": f"m{n}", "role": role}, "parts": parts} for n, role, parts in says],
+        },
+    }
+    return {name: json.dumps(each).encode() for name, each in documents.items()} | {
+        "kimi": render_lines({"role": "_checkpoint", "id": 0}, *content),
+        "claude-code": render_lines(*claude),
+        "pi": render_lines(header, *(make_pi(n, parts[0]) for n, _, parts in says)),
+    }
+
+
+UNKNOWN_PARTS: dict[str, bytes] = make_messages(make_note) | {
+    "vercel-ui": make_messages(lambda _: {"type": "text", "data": {"text": "it is green"}})["vercel-ui"],
+    "bedrock-converse": make_messages(lambda n: {"guardContent": make_note(n)})["bedrock-converse"],
+    "pydantic-ai": make_messages(lambda _: {"part_kind": "note", "content": "it is green"})["pydantic-ai"],
+    "adk": make_messages(lambda n: {"note": make_note(n)})["adk"],
+}
+
+
+@pytest.mark.parametrize("format_", UNKNOWN_PARTS)
+def test_parts_that_a_format_does_not_have_refuse_its_files(format_: str) -> None:
+    with pytest.raises(
+        UnknownFormat, match=rf"(\d) of \1 messages have what {format_} messages do not have: .*part"
+    ) as caught:
+        read_data(UNKNOWN_PARTS[format_], file="f")
+    assert f"--format {format_}" not in str(caught.value)
+
+
+def test_a_few_unknown_parts_are_kept() -> None:
+    known = [{"type": "human", "data": {"content": f"the shed {n}"}} for n in range(10)]
+    data = json.dumps([*known, {"type": "ai", "data": {"content": [make_note(0)]}}]).encode()
+    (session,) = read_data(data, file="f")
+    assert "number 0" in repr(list_messages([session])[-1].parts)
+
+
+LC = "langchain"
+KEPT_PARTS: list[tuple[str, dict[str, object]]] = [
+    (LC, {"type": "file", "filename": "a green shed.pdf", "base64": "AAAA"}),
+    (LC, {"type": "audio", "base64": "AAAA", "transcript": "it is green"}),
+    (LC, {"type": "server_tool_result", "tool_call_id": "c", "output": "it is green"}),
+    (LC, {"type": "search_result", "title": "The green shed", "content": []}),
+    (LC, {"type": "redacted_thinking", "data": "AAAA"}),
+    (LC, {"type": "web_search_call", "id": "w", "action": {"query": "green sheds"}}),
+    ("vercel-ui", {"type": "source-url", "sourceId": "s", "url": "u", "title": "The green shed"}),
+    ("vercel-ui", {"type": "file", "mediaType": "image/png", "url": "u", "filename": "a green shed.png"}),
+    ("vercel-ui", {"type": "data-weather", "data": {"sky": "grey and dry"}}),
+    ("bedrock-converse", {"document": {"name": "a green shed", "format": "pdf", "source": {"bytes": "AAAA"}}}),
+    ("bedrock-converse", {"reasoningContent": {"redactedContent": "AAAA"}}),
+    ("bedrock-converse", {"searchResult": {"source": "u", "title": "The green shed", "content": []}}),
+    ("adk", {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "it is green"}}),
+    ("adk", {"executable_code": {"language": "PYTHON", "code": "paint the shed"}}),
+    ("goose", {"type": "systemNotification", "notificationType": "inlineMessage", "msg": "it is green"}),
+    ("pi", {"type": "image", "data": "AAAA", "mimeType": "image/png"}),
+]
+
+
+@pytest.mark.parametrize(("format_", "part"), KEPT_PARTS)
+def test_parts_that_a_format_keeps_whole_refuse_no_file(format_: str, part: dict[str, object]) -> None:
+    (session,) = read_data(make_messages(lambda _: part)[format_], file="f")
+    assert session.info.format == format_
+
+
+def test_what_guards_and_cites_is_read_as_text() -> None:
+    guarded = {"guardContent": {"text": {"text": "is the shed green", "qualifiers": ["query"]}}}
+    cited = {"citationsContent": {"content": [{"text": "it is "}, {"text": "green"}], "citations": []}}
+    data = make_messages(lambda n: cited if n % 2 else guarded)["bedrock-converse"]
+    assert [get_text(m) for m in list_messages(read_data(data, file="f"))] == ["is the shed green", "it is green"] * 4

@@ -37,6 +37,7 @@ class ClaudeStream(RecordFormat):
     """Reads and writes the lines of `claude --output-format stream-json`."""
 
     name = "claude-stream"
+    part_wires = ("anthropic",)
     session_keys = ("session_id",)
     id_key = "uuid"
     frame = (b"", b"\n")
@@ -195,6 +196,10 @@ class Goose(RecordFormat):
     """Reads and writes sessions of goose: lines with or without a header, and what `goose session export` writes."""
 
     name = "goose"
+    opaque_kinds = (
+        "toolConfirmationRequest", "actionRequired", "systemNotification", "conversationCompacted",
+        "contextLengthExceeded", "summarizationRequested", "image", "redactedThinking",
+    )  # fmt: skip
     paths = (("conversation",), ("messages",))
     frame = (b"", b"\n")
 
@@ -270,6 +275,8 @@ class Kimi(RecordFormat):
     """Reads and writes `context.jsonl` of the Kimi CLI: messages of OpenAI Chat between marks of its own."""
 
     name = "kimi"
+    opaque_kinds = ("audio_url", "video_url")
+    part_wires = ("openai-chat",)
     paths = ()
     session_keys = ()
     id_key = ""

@@ -46,9 +46,16 @@ ExportItem = Entry | ReplacementMessage
 
 
 class SessionFormat(Protocol):
-    """One format of session files. It keeps no state and raises only `BadInput` and its subclasses."""
+    """One format of session files. It keeps no state and raises only `BadInput` and its subclasses.
+
+    `opaque_kinds` are the kinds of the parts that the format has and no type of ours holds, which are kept whole; a `*`
+    stands for any text. `part_wires` name the wires whose parts it has besides. Parts of other kinds are unknown: if
+    they hold text in many messages of a file, it is refused.
+    """
 
     name: str
+    opaque_kinds: Sequence[str] = ()
+    part_wires: Sequence[str] = ()
 
     def can_read(self, head: bytes, name: str) -> bool:
         """Returns whether the file named `name` that begins with `head` has this format and no other.

@@ -52,6 +52,7 @@ class ChatGpt(SessionFormat):
     """Reads and writes exports with one or many conversations."""
 
     name = FORMAT
+    opaque_kinds = ("*_asset_pointer",)
 
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
         """Looks for a conversation with a `mapping` of nodes."""

@@ -65,7 +65,7 @@ BlockParser = Callable[[Mapping[str, Any]], Part | None]
 """Parses a block of one framework's own. None for a block that is not."""
 _TEXT_KEYS = ("text", "thinking", "reasoning", "think", "refusal")
 _THINKING_KINDS = frozenset({"thinking", "reasoning", "think", "redacted_thinking"})
-_TEXT_KINDS = frozenset({"", "text", "input_text", "output_text", "refusal"})
+_TEXT_KINDS = frozenset({"", "text", "input_text", "output_text", "refusal", "text-plain"})
 
 
 def parse_blocks(content: object, parse_own: BlockParser = lambda _: None) -> list[Part]:
@@ -94,7 +94,7 @@ def parse_block(block: object, parse_own: BlockParser = lambda _: None) -> Part:
     url = image.get("url") if isinstance(image, dict) else image
     if kind in ("image_url", "input_image") and isinstance(url, str):
         return to_image(url)
-    return OpaquePart(kind, dump_json(block, compact=True))
+    return OpaquePart(kind or next(iter(block), ""), dump_json(block, compact=True))
 
 
 def parse_output(value: object) -> tuple[ContentPart, ...]:

@@ -44,6 +44,7 @@ class Converse(RecordFormat):
     """Reads and writes lists of Converse messages."""
 
     name = "bedrock-converse"
+    opaque_kinds = ("document", "image", "video", "audio", "searchResult")
 
     def is_item(self, value: dict[str, Any]) -> bool:
         """Looks for a message, also in the envelope that Strands stores it in."""
@@ -79,6 +80,8 @@ def _parse_converse_block(block: Mapping[str, Any]) -> Part | None:
             return parse_call(call.get("toolUseId"), name, call.get("input"))
         case {"reasoningContent": {"reasoningText": {"text": str(text), **rest}}}:
             return Thinking(text, str(rest.get("signature") or ""))
+        case {"guardContent": {"text": {"text": str(text)}}}:
+            return Text(text)
         case {"citationsContent": {"content": [*contents]}}:
             return Text("".join(c["text"] for c in contents if isinstance(c, dict) and isinstance(c.get("text"), str)))
     return None
@@ -132,6 +135,11 @@ class LangChain(RecordFormat):
     """
 
     name = "langchain"
+    opaque_kinds = (
+        "image", "audio", "video", "file", "media", "executable_code", "code_execution_result", "server_tool_call",
+        "server_tool_call_chunk", "server_tool_result",
+    )  # fmt: skip
+    part_wires = ("anthropic", "openai-responses", "openai-chat")
     paths = (
         ("messages",),
         ("values", "messages"),
@@ -227,6 +235,7 @@ class OpenAiAgents(RecordFormat):
     """
 
     name = "openai-agents"
+    part_wires = ("openai-responses",)
     paths = (("session_items",), ("generated_items",), ("new_items",), ("items",))
     id_key = ""
 
@@ -293,6 +302,7 @@ class VercelUi(RecordFormat):
     """Reads and writes lists of UIMessages. One of the assistant holds several steps, with the results inside."""
 
     name = "vercel-ui"
+    opaque_kinds = ("file", "image", "source", "source-url", "source-document", "reasoning-file", "data-*")
     paths = (("messages",), ("chat", "messages"))
     has_results = True
 
@@ -396,6 +406,7 @@ class VercelModel(RecordFormat):
     """Reads and writes lists of ModelMessages."""
 
     name = "vercel-model"
+    opaque_kinds = ("image", "file", "reasoning-file", "source", "tool-approval-*")
     paths = VercelUi.paths
 
     def parse(self, value: dict[str, Any]) -> Record:

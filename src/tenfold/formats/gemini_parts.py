@@ -77,6 +77,7 @@ class Adk(RecordFormat):
     """Reads and writes sessions and lists of events of Google ADK."""
 
     name = "adk"
+    part_wires = ("gemini",)
     paths = (("events",), ("session", "events"))
     session_keys = ("id",)
 
@@ -103,6 +104,7 @@ class QwenCode(RecordFormat):
     """Reads and writes the chats that Qwen Code records."""
 
     name = "qwen-code"
+    part_wires = ("gemini",)
     paths = ()
     session_keys = ("sessionId",)
     id_key = "uuid"

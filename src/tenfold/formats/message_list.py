@@ -42,13 +42,16 @@ def find_messages(shape: FileShape) -> Sequence[Any]:
 
 
 class MessageListFormat(ItemListFormat):
-    """A list of messages in one wire format. `shape_test` recognizes the files of this format."""
+    """A list of messages in one wire format. `shape_test` recognizes the files of this format.
+
+    `opaque_kinds` are those of `SessionFormat`.
+    """
 
     paths = tuple((key,) for key in LIST_KEYS)
     session_keys = ("sessionId", "scenarioId")
 
-    def __init__(self, name: str, wire: str, shape_test: ShapeTest) -> None:
-        self.name, self._wire = name, wire
+    def __init__(self, name: str, wire: str, shape_test: ShapeTest, opaque_kinds: Sequence[str] = ()) -> None:
+        self.name, self._wire, self.opaque_kinds = name, wire, opaque_kinds
         self._shape_test = shape_test
 
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells

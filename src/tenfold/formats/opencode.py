@@ -42,6 +42,7 @@ class Opencode(RecordFormat):
     """Reads and writes the documents of opencode sessions."""
 
     name = FORMAT
+    opaque_kinds = ("file", "subtask", "compaction")
     has_results = True
 
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from tenfold.core.record.entry import get_message
+from tenfold.core.record.message import OpaquePart
 from tenfold.core.wire import WIRES, detect_wire, parse_value, pydantic_ai
 from tenfold.core.wire.foreign_shapes import find_shape, has_shape
-from tenfold.core.wire.unread_text import find_unread_items, refuse_unread
+from tenfold.core.wire.unread_text import find_unread_items, is_well_formed, refuse_unread
 from tenfold.errors import BadInput, UnknownFormat
 from tenfold.formats.agents import ClaudeStream, CodexStream, Goose, Kimi
 from tenfold.formats.aider import Aider
@@ -80,7 +83,12 @@ _ALL_FORMATS: tuple[SessionFormat, ...] = (
     VercelUi(),
     VercelModel(),
     Converse(),
-    MessageListFormat(pydantic_ai.NAME, pydantic_ai.NAME, _has_pydantic_ai_message),
+    MessageListFormat(
+        pydantic_ai.NAME,
+        pydantic_ai.NAME,
+        _has_pydantic_ai_message,
+        ("file", "uploaded-file", "binary", "*-url", "*-tool-call", "*-tool-return", "compaction"),
+    ),
     Adk(),
     OpenAiAgents(),
     ClaudeStream(),
@@ -189,13 +197,21 @@ def _finish_sessions(sessions: Sequence[ParsedSession], file: str) -> list[Parse
 def _refuse_unread(session: ParsedSession) -> None:
     """Raises `UnknownFormat` if the text of the messages would be lost: they are of another format than they seem.
 
-    Parts that the format of a tool does not know are kept whole, so there only lost text counts.
+    In the format of a tool only lost text counts: an unknown part without any is kept whole.
     """
     messages = [message for entry in session.entries if (message := get_message(entry)) is not None]
     wire = session.info.format if session.info.format in WIRES else ""
-    unread = [each for each in find_unread_items(messages, wire) if wire or each.chars]
+    is_known = None if wire else partial(_is_known_part, get_format(session.info.format))
+    unread = [each for each in find_unread_items(messages, wire, is_known=is_known) if wire or each.chars]
     natives = [native for message in messages if (native := message.native) is not None]
     refuse_unread(unread, len(messages), session.info.format, lambda: (parse_value(native.body) for native in natives))
+
+
+def _is_known_part(reader: SessionFormat, part: OpaquePart) -> bool:
+    """Returns whether a part that no type of ours holds is one that the format has."""
+    own = (name for name, wire in WIRES.items() if wire.profile.is_own_format(reader.name))
+    is_own = any(is_well_formed(part, wire) for wire in (*own, *reader.part_wires))
+    return is_own or any(fnmatchcase(part.kind, kind) for kind in reader.opaque_kinds)
 
 
 def _make_ids_unique(sessions: Sequence[ParsedSession]) -> list[ParsedSession]:

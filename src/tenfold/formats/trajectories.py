@@ -51,6 +51,7 @@ class Atif(RecordFormat):
     """Reads and writes trajectories of ATIF."""
 
     name = "atif"
+    opaque_kinds = ("image", "audio", "file")
     paths = (("steps",),)
     session_keys = ("session_id", "trajectory_id")
     id_key = ""

@@ -1,7 +1,7 @@
 """Finds the text of native messages that nothing of ours holds: what reading them in the wrong format would lose.
 
-Every wire keeps unknown parts and fields in the bytes of a message, so that a few of them do no harm. In a list where
-many messages have them, the text would vanish as soon as it is compacted. Such a list is refused.
+Unknown parts and fields are kept in the bytes of a message, so that a few of them do no harm. In a list where many
+messages have them, the text would vanish as soon as it is compacted. Such a list is refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _SAID = ("content", "parts", "text", "value", "arguments", "input", "output")
 class UnreadMessage(Struct, frozen=True):
     """A native message with text that no part holds. `seen` names what holds it, `chars` counts its characters.
 
-    Several native items that became one answer are one of these. `count` is how many of them were not understood.
+    Several native items that became one answer are one of these. `count` is how many of them were not understood, in
+    the messages of a wire.
     """
 
     index: int
@@ -48,37 +49,50 @@ class UnreadMessage(Struct, frozen=True):
     count: int = 1
 
 
-def find_unread_items(messages: Sequence[Message], wire: str, start: int = 0) -> list[UnreadMessage]:
+PartTest = Callable[[OpaquePart], bool]
+
+
+def find_unread_items(
+    messages: Sequence[Message], wire: str, start: int = 0, *, is_known: PartTest | None = None
+) -> list[UnreadMessage]:
     """Finds the native messages with text that no part of the decoded `messages` holds. The first one is `start`.
 
     `wire` names the wire that they were decoded from. It is "" for the lines and records of a tool, of which only what
-    was said counts, and in which parts of any kind are kept whole.
+    was said counts. `is_known` says whether an opaque part is one that the tool's format has; any part is by default.
     """
+    is_known = is_known or (lambda part: not wire or is_well_formed(part, wire))
     found: list[UnreadMessage] = []
     for own in _group_native(messages):
         raw = b"".join(n.head + n.body + n.tail for m in own if (n := m.native) is not None)
         items = splice.parse_value(b"[%s]" % raw)  # an answer may be several items
         count = len(items) if isinstance(items, list) else 1
-        unread = _find_unread(start, items, own, wire)
+        unread = _find_unread(start, items, own, wire, is_known)
         found += [unread] if unread is not None else []
         start += count
     return found
 
 
-def _find_unread(index: int, items: object, messages: Sequence[Message], wire: str) -> UnreadMessage | None:
+def _find_unread(
+    index: int, items: object, messages: Sequence[Message], wire: str, is_known: PartTest
+) -> UnreadMessage | None:
     """Finds what the messages that native ones became do not hold. None if it is nothing."""
     understood: set[str] = set()
     unknown: list[str] = []
+    lost: list[tuple[str, str]] = []
     for part in _iterate_parts(messages):
-        if wire and isinstance(part, OpaquePart) and not part.bound_wire and not _is_well_formed(part, wire):
-            unknown.append(_name_part(splice.parse_value(part.raw)))
-        else:
+        if not isinstance(part, OpaquePart) or part.bound_wire or is_known(part):
             understood.update(_list_strings(part))
+            continue
+        value = splice.parse_value(part.raw)
+        texts = [] if wire else [(_name_part(value), text) for _, text in _iterate_texts(value)]
+        lost += texts
+        unknown += [_name_part(value)] if wire or texts else []
     said = items if wire or not isinstance(items, list) else list(map(_get_said, items))
-    lost = [(holder, text) for holder, text in _iterate_texts(said) if text not in understood]
+    known = understood | {text for _, text in lost}
+    lost += [(holder, text) for holder, text in _iterate_texts(said) if text not in known]
     lost = _drop_pieces(lost, understood)
     seen = dict.fromkeys([*unknown, *(holder for holder, _ in lost)])
-    count = max(1, len(unknown)) if isinstance(items, list) and len(items) > 1 else 1
+    count = max(1, len(unknown)) if wire and isinstance(items, list) and len(items) > 1 else 1
     return UnreadMessage(index, sum(len(text) for _, text in lost), tuple(seen), count) if seen else None
 
 
@@ -94,7 +108,8 @@ def refuse_unread(
 ) -> None:
     """Raises `UnknownFormat` if too many of `count` messages have unread text. `list_values` lists these messages.
 
-    The error says what was seen, how much text would be lost, and what the messages look like.
+    `wire` names the wire or the format that they were read in. The error says what was seen, how much text would be
+    lost, and what the messages look like.
     """
     number = sum(each.count for each in unread)
     if not unread or (number * 2 < count if number <= _MANY else number * 20 <= count):
@@ -103,6 +118,7 @@ def refuse_unread(
     names = ", ".join(list(seen)[:4]) + (" and more" if len(seen) > 4 else "")
     chars = sum(each.chars for each in unread)
     shape = find_shape_of_any(list_values())
+    shape = shape if shape is None or shape.format != wire else None  # what they were read as is no other
     near = [name for name in WIRES if name != wire and any(f"'{kind}'" in names for kind in _list_kinds(name))]
     advice = f"{' and '.join(near)} have such parts" if near else f"convert them, or name another format than {wire}"
     advice = explain_shape(shape) if shape is not None else advice
@@ -190,7 +206,7 @@ def _get_said(record: object) -> object:
     return {key: message[key] for key in _SAID if key in message}
 
 
-def _is_well_formed(part: OpaquePart, wire: str) -> bool:
+def is_well_formed(part: OpaquePart, wire: str) -> bool:
     """Returns whether the wire has parts of this kind that no other type of ours holds."""
     forms, fields = _collect_forms(wire)
     value = splice.parse_value(part.raw)
@@ -221,4 +237,4 @@ def _collect_forms(wire: str) -> tuple[tuple[PartForms, ...], frozenset[str]]:
 
 def _list_kinds(wire: str) -> set[str]:
     forms, fields = _collect_forms(wire)
-    return {kind for form in forms for kind in form.kinds if kind} | fields
+    return {kind for form in forms for kind in form.kinds if kind not in ("", "text")} | fields  # all have texts
