@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from tenfold.core.wire.marks import extract_summary_text
 from tenfold.designs.blocks import (
     CompactionConfig,
     ContextConfig,
+    DefaultCompaction,
     TokenCounter,
     build_policy,
     compact_in_memory,
@@ -23,6 +24,7 @@ from tenfold.designs.blocks import (
 )
 from tenfold.designs.blocks.lines import build_user_line, describe_step
 from tenfold.designs.blocks.policy import blocks
+from tenfold.errors import UsageError
 from tenfold.session import Session
 from tenfold.session.stateless import compact
 from tests.designs.blocks.making import (
@@ -55,6 +57,28 @@ def compact_by_levels(history: Sequence[Message], to: int) -> tuple[Session, set
     made = session.view.path.get_entry(live[-1]) if live else None
     assert outcome.tokens_after <= max(to, outcome.target) or outcome.target_missed
     return session, {r.kind for r in made.replacements} if isinstance(made, Block) else set()
+
+
+@pytest.mark.parametrize("method", [compact_messages, DefaultCompaction().compact, compact_in_memory])
+def test_a_configuration_without_a_window_compacts_a_list(
+    method: Callable[[Sequence[Message], ContextConfig | CompactionConfig], list[Message]],
+) -> None:
+    history = make_loop(300, lines=60)
+    own = CompactionConfig(keep_first_turns=1, keep_recent_turns=3, tool_output_max_lines=20)
+    alike = ContextConfig(compaction=own, keep_first=1, keep_recent=3, tool_output_max_lines=20)
+    shorter = method(history, own)
+    assert len(history) > len(shorter)
+    for mine, same in (
+        (shorter, method(history, alike)),
+        (method(history, CompactionConfig()), method(history, ContextConfig())),
+    ):
+        assert [(m.role, len(get_text(m))) for m in mine] == [(m.role, len(get_text(m))) for m in same]
+    assert should_compact(81_000, own)
+
+
+def test_what_is_no_configuration_is_refused_with_what_is_one() -> None:
+    with pytest.raises(UsageError, match=r"config is 5; give a ContextConfig or a CompactionConfig"):
+        compact_messages([], 5)  # type: ignore[arg-type]
 
 
 def test_what_fits_comes_back_unchanged_and_the_first_level_that_fits_wins() -> None:

@@ -218,9 +218,27 @@ class ContextConfig(Struct, frozen=True, kw_only=True):
         )
 
 
-def should_compact(estimated_tokens: int, config: ContextConfig | None) -> bool:
+def to_context_config(config: ContextConfig | CompactionConfig) -> ContextConfig:
+    """Converts a configuration to one with a window, the default one. The turns it keeps are messages in a list.
+
+    Raises `UsageError` for what is no configuration.
+    """
+    if isinstance(config, ContextConfig):
+        return config
+    if not isinstance(config, CompactionConfig):
+        raise UsageError(f"config is {config!r}; give a ContextConfig or a CompactionConfig")
+    return ContextConfig(
+        compaction=config,
+        keep_first=config.keep_first_turns,
+        keep_recent=config.keep_recent_turns,
+        tool_output_max_lines=config.tool_output_max_lines,
+    )
+
+
+def should_compact(estimated_tokens: int, config: ContextConfig | CompactionConfig | None) -> bool:
     """Whether messages of this size leave too little headroom; False without a configuration."""
     if config is None:
         return False
+    config = to_context_config(config)
     limits = config.trigger.get_limits(config.max_context_tokens, output_reserve=0, floor=0)
     return limits.get_need(ProviderTokens(estimated_tokens)) in ("soft", "hard")

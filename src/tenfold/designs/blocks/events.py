@@ -15,7 +15,7 @@ from tenfold.config.extensions import Extension
 from tenfold.core.record.ask import Answer, ConsultAsk, Outcome
 from tenfold.core.record.block import Block
 from tenfold.core.record.message import Message
-from tenfold.designs.blocks.config import ContextConfig, should_compact
+from tenfold.designs.blocks.config import CompactionConfig, ContextConfig, should_compact, to_context_config
 from tenfold.designs.blocks.loops import compact_now, count_compacted_loops, find_loops
 from tenfold.designs.blocks.policy import DefaultCompaction, count_tokens, run_levels
 from tenfold.events import CompactionEnd, CompactionFailure, CompactionSkip, CompactionStart, Event
@@ -157,7 +157,9 @@ def get_current_loop_id(session: Session) -> str:
     return loops[-1].loop_id if loops else ""
 
 
-def compact_context(session: Session | None, config: ContextConfig | None, sender: Sender | None = None) -> int:
+def compact_context(
+    session: Session | None, config: ContextConfig | CompactionConfig | None, sender: Sender | None = None
+) -> int:
     """Compacts a session on request and returns how many loops changed; 0 without a session or a configuration.
 
     The window is the configuration's unless that is the default, else the policy's or the model's, else 100,000. With
@@ -169,7 +171,7 @@ def compact_context(session: Session | None, config: ContextConfig | None, sende
     session.compactor.use_answerer(with_hooks(session, sender=sender))
     call_reported("sender", sender, AgentStart(loop, "compaction"))
     try:
-        return count_compacted_loops(session, compact_now(session, config))
+        return count_compacted_loops(session, compact_now(session, to_context_config(config)))
     finally:
         session.compactor.use_answerer(before)
         call_reported("sender", sender, AgentEnd(loop, (), "compaction"))
@@ -194,7 +196,7 @@ def call_reported(name: str, hook: Callable[..., object] | None, *given: object)
 
 def compact_in_memory(
     messages: Sequence[Message],
-    config: ContextConfig | None,
+    config: ContextConfig | CompactionConfig | None,
     *,
     loop_id: str = "",
     before_compaction_start: BeforeHook | None = None,
@@ -209,6 +211,7 @@ def compact_in_memory(
     the events, whose `loops_compacted` is 0. A hook, sender or strategy that raises is logged; for the strategy the
     levels stand in.
     """
+    config = None if config is None else to_context_config(config)
     if config is None or not should_compact(before := count_tokens(messages, config), config):
         return list(messages)
     count = len(messages)

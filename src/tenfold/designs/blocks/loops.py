@@ -214,7 +214,7 @@ def build_context_from_session(
     chain = loops[: loops.index(current) + 1]
     policy = session.policy
     if config is not None:
-        policy = build_policy(ContextConfig(compaction=config), policy.counter, summary=policy.summary)
+        policy = build_policy(config, policy.counter, summary=policy.summary)
     window = _choose_window(session, max_context_tokens)
     check_window(window)
     many = _count_in_scope(session, [loop.loop_id for loop in chain], find_overlay(policy), window, policy)
@@ -278,8 +278,7 @@ def compact_session_loops(
     own, window = session.policy, _choose_window(session, max_context_tokens)
     policy = replace(own, counter=counter or own.counter)
     if config is not None or not any(isinstance(stage, OverlayStage) for stage in own.stages):
-        context = ContextConfig(compaction=config or CompactionConfig())
-        policy = build_policy(context, policy.counter, summary=own.summary)
+        policy = build_policy(config or CompactionConfig(), policy.counter, summary=own.summary)
     if strategy is not None:
         policy = use_strategy(policy, strategy)
     return _run_compaction(session, policy, window)

@@ -29,6 +29,7 @@ from tenfold.designs.blocks.config import (
     ContextConfig,
     FixedCount,
     TokenBudget,
+    to_context_config,
 )
 from tenfold.designs.blocks.lines import LineWriter
 from tenfold.designs.blocks.stages import (
@@ -94,12 +95,15 @@ def blocks(  # noqa: PLR0913 - the design's own settings, one each
     return build_policy(context, counter, summary=summary)
 
 
-def build_policy(config: ContextConfig, counter: Counter, *, summary: SummarySettings | None = None) -> Policy:
+def build_policy(
+    config: ContextConfig | CompactionConfig, counter: Counter, *, summary: SummarySettings | None = None
+) -> Policy:
     """Builds the policy of a configuration: the preset `blocks` with its values, its strategies and its counter.
 
     `counter` is used if the configuration has no `token_counter`. Where the block strategy does not reach the target,
     the preset's later stages go on. The in-memory strategy is that of `compact_in_memory`.
     """
+    config = to_context_config(config)
     own, settings = config.compaction, summary or SummarySettings()
     list_stages: tuple[Stage, ...] = (
         CutOutputsStage(config.tool_output_max_lines),
@@ -141,12 +145,13 @@ def find_overlay(policy: Policy) -> OverlayStage:
 # -- lists that belong to no session -----------------------------------------------------------------------------------
 
 
-def compact_messages(messages: Sequence[Message], config: ContextConfig) -> list[Message]:
+def compact_messages(messages: Sequence[Message], config: ContextConfig | CompactionConfig) -> list[Message]:
     """Shortens a list to at most `max_context_tokens` - `system_prompt_tokens`, in three levels.
 
     A list that fits is returned unchanged. Otherwise tool outputs are cut; if that is not enough, each earlier step
     becomes one line; then the middle is dropped. A facts section keeps what must not be lost.
     """
+    config = to_context_config(config)
     budget = max(0, config.max_context_tokens - config.system_prompt_tokens)
     return list(messages) if count_tokens(messages, config) <= budget else run_levels(messages, config, budget)
 
@@ -154,7 +159,7 @@ def compact_messages(messages: Sequence[Message], config: ContextConfig) -> list
 class DefaultCompaction(Struct, frozen=True):
     """The design's own strategy for lists that belong to no session."""
 
-    def compact(self, messages: Sequence[Message], config: ContextConfig) -> list[Message]:
+    def compact(self, messages: Sequence[Message], config: ContextConfig | CompactionConfig) -> list[Message]:
         """Calls `compact_messages`."""
         return compact_messages(messages, config)
 
