@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tenfold.core.meter.counters import choose_counter, measure_messages
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, Part, Text, Thinking, ToolCall, ToolResult
 from tenfold.core.wire import WIRES
 
@@ -45,6 +46,44 @@ def test_messages_by_role_and_content(native: object, role: str, origin: str, pa
     (message,) = decode(native)
     assert (message.role, message.origin) == (role, origin)
     assert parts is None or message.parts == parts
+
+
+SEALED = "gAAA" * 2_000
+
+
+def make_signed_call(signature: str) -> dict[str, object]:
+    return make_call("{}", extra_content={"google": {"thought_signature": signature}})
+
+
+@pytest.mark.parametrize(
+    ("fields", "thoughts"),
+    [
+        ({"reasoning_details": [{"type": "reasoning.encrypted", "data": SEALED}]}, [Thinking("", SEALED)]),
+        (
+            {"reasoning": "why", "reasoning_details": [
+                {"type": "reasoning.text", "text": "why", "signature": "s"},
+                {"type": "reasoning.encrypted", "data": SEALED},
+            ]},
+            [Thinking("why", "s"), Thinking("", SEALED)],
+        ),
+        ({"reasoning_details": [{"type": "reasoning.summary", "summary": "why"}]}, [Thinking("why")]),
+        ({"thinking_blocks": [{"type": "thinking", "thinking": "why", "signature": SEALED}]},
+            [Thinking("why", SEALED)]),
+        ({"thinking_blocks": [{"type": "redacted_thinking", "data": SEALED}]}, [Thinking("", SEALED)]),
+        ({"extra_content": {"google": {"thought_signature": SEALED}}}, [Thinking("", SEALED)]),
+        ({"tool_calls": [make_signed_call(SEALED)]}, [Thinking("", SEALED)]),
+        ({"reasoning_details": [5, {"type": "note"}], "thinking_blocks": "?", "extra_content": {"google": 5}}, []),
+    ],
+)  # fmt: skip
+def test_thinking_in_the_fields_of_routers_is_counted_and_comes_back_as_it_was(
+    fields: dict[str, object], thoughts: list[Thinking]
+) -> None:
+    raw = json.dumps({"role": "assistant", "content": "x", **fields}).encode()
+    (message,) = WIRE.decode([raw])
+    assert [part for part in message.parts if isinstance(part, Thinking)] == thoughts
+    assert [item.raw for item in WIRE.encode([message]).items] == [raw]
+    sealed = sum(each.signature == SEALED for each in thoughts)
+    assert sealed <= measure_messages([message], choose_counter(None).counter)[0] // 1_000
 
 
 def test_argument_text_stays_as_it_was_even_where_it_is_no_json() -> None:

@@ -50,6 +50,10 @@ _ROLES: Mapping[str, Role] = {
 }
 _SIBLING_FIELDS = frozenset({"function_call", "audio"})
 """Fields of a message beside `content` that are kept as opaque parts."""
+_THINKING_TEXTS = ("reasoning_content", "reasoning")
+_THINKING_BLOCKS = ("reasoning_details", "thinking_blocks")
+"""The fields in which OpenRouter and LiteLLM keep the blocks of a model's thinking."""
+_BLOCK_TEXTS = ("text", "summary", "thinking")
 
 
 # -- decoding ----------------------------------------------------------------------------------------------------------
@@ -90,28 +94,49 @@ def _decode_block(block: Raw) -> ContentPart:
 
 
 def _decode_answer(fields: Fields) -> tuple[Part, ...]:
-    parts: list[Part] = []
-    for key in ("reasoning_content", "reasoning"):
-        if thought := splice.find_text(fields, key):
-            parts.append(Thinking(thought))
-            break
+    parts: list[Part] = [*_decode_thinking(fields)]
     parts.extend(decode_parts(fields.get("content"), _decode_block))
     if refusal := splice.find_text(fields, "refusal"):
         parts.append(Text(refusal))
     siblings = sorted(key for key in _SIBLING_FIELDS & set(fields) if bytes(fields[key]) != b"null")
     parts.extend(OpaquePart(key, bytes(fields[key])) for key in siblings)
-    parts.extend(_decode_call(raw) for raw in splice.parse_array(fields.get("tool_calls")) or ())
+    parts.extend(part for raw in splice.parse_array(fields.get("tool_calls")) or () for part in _decode_call(raw))
     return tuple(parts)
 
 
-def _decode_call(raw: Raw) -> ToolCall | OpaquePart:
+def _decode_thinking(fields: Fields) -> Iterator[Thinking]:
+    """Decodes what the model thought: a text, and what of it only the provider can read, in blocks of a router."""
+    text = next((thought for key in _THINKING_TEXTS if (thought := splice.find_text(fields, key))), "")
+    raws = [raw for key in _THINKING_BLOCKS for raw in splice.parse_array(fields.get(key)) or ()]
+    blocks = [splice.parse_object(raw) or {} for raw in raws]
+    texts = [each for block in blocks for key in _BLOCK_TEXTS if (each := splice.find_text(block, key))]
+    sealed = [each for block in blocks for key in ("signature", "data") if (each := splice.find_text(block, key))]
+    first, *others = dict.fromkeys([*sealed, *_list_signatures(fields)]) or [""]
+    text = text or "\n".join(dict.fromkeys(texts))
+    if text or first:
+        yield Thinking(text, first)
+    yield from (Thinking("", signature) for signature in others)
+
+
+def _list_signatures(fields: Fields) -> list[str]:
+    """Lists the signature that Google gives a message or a call of this wire, if there is one."""
+    extra = splice.parse_object(fields["extra_content"]) if "extra_content" in fields else None
+    google = splice.parse_object(extra["google"]) if extra is not None and "google" in extra else None
+    signature = splice.find_text(google, "thought_signature") if google is not None else None
+    return [signature] if signature else []
+
+
+def _decode_call(raw: Raw) -> Iterator[ToolCall | OpaquePart | Thinking]:
+    """Decodes a call, behind the signature of the thinking that led to it."""
     fields = splice.parse_object(raw) or {}
+    yield from (Thinking("", signature) for signature in _list_signatures(fields))
     kind = splice.find_text(fields, "type") or "function"
     inner = splice.parse_object(fields[kind]) if kind in fields else None
     call, name = (splice.find_text(fields, "id"), splice.find_text(inner, "name") if inner is not None else None)
     if call is None or name is None or inner is None:
-        return OpaquePart(f"tool_calls.{kind}", bytes(raw))
-    return ToolCall(call, name, splice.parse_string(inner.get("input" if kind == "custom" else "arguments")) or "")
+        yield OpaquePart(f"tool_calls.{kind}", bytes(raw))
+        return
+    yield ToolCall(call, name, splice.parse_string(inner.get("input" if kind == "custom" else "arguments")) or "")
 
 
 # -- encoding ----------------------------------------------------------------------------------------------------------
