@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ import pytest
 import tenfold
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import choose_counter
-from tenfold.errors import BadInput, ContextOverflow, UsageError
+from tenfold.core.record.message import Message, Text, get_text
+from tenfold.errors import BadInput, ContextOverflow, NotFoundError, UsageError
 from tenfold.session.opening import check_options
 
 LONG = "The belt of line seven runs at four metres a second. " * 200
@@ -49,8 +51,60 @@ def test_sessions_without_an_id_are_new_ones() -> None:
     assert one.address.session != other.address.session
 
 
+def test_a_session_that_is_never_used_leaves_nothing_behind() -> None:
+    """And what is asked of it is answered as for one that is empty."""
+    session = tenfold.open_session("s", model="gpt-4o", policy="tail", window=9_000)
+    store = session.address.store
+    assert session.before_model({"model": "gpt-4o", "messages": []})["messages"] == []
+    session.after_model({"usage": {"prompt_tokens": 7, "completion_tokens": 1}})
+    assert session.refresh().length == 0
+    assert session.search("belt") == []
+    assert "nothing in this" in session.tools.handle("recall_search", {"words": "belt"})
+    assert session.compact(to=500).status == "nothing"
+    with pytest.raises(UsageError):
+        session.undo()
+    with pytest.raises(NotFoundError):
+        session.expand("0")
+    assert store.list_sessions("default") == []
+    assert store.list_namespaces() == []
+    session.append(Message("user", (Text("Hello"),), "human"))
+    again = tenfold.open_session("s")
+    assert (again.policy.name, again.compactor.model, again.compactor.window) == ("tail", "gpt-4o", 9_000)
+    assert again.view.length == 1
+
+
+def test_two_may_open_a_new_session_at_once() -> None:
+    """What the first has named is remembered, unless the second has named it, too."""
+    first = tenfold.open_session("s", model="own-model", policy="tail", window=9_000)
+    second, third = tenfold.open_session("s"), tenfold.open_session("s", model="gpt-4o")
+    for number, session in enumerate((first, second)):
+        session.append(Message("user", (Text(f"Hello {number}"),), "human"))
+    assert second.view.length == 2
+    again = tenfold.open_session("s")
+    assert (again.policy.name, again.compactor.model, again.compactor.window) == ("tail", "own-model", 9_000)
+    assert third.refresh().length == 2
+    third.append(Message("user", (Text("Hello"),), "human"))
+    info = third.address.store.read_info("default", "s")
+    assert info is not None
+    assert (info.model, info.policy, info.window) == ("gpt-4o", "tail", 0)
+    third.address.store.purge("default", "s", None, now=0)
+    with pytest.raises(NotFoundError):
+        first.refresh()
+
+
+def test_threads_that_begin_one_session_at_once_lose_nothing() -> None:
+    sessions = [tenfold.open_session("s", policy="tail") for _ in range(4)]
+    hello = [Message("user", (Text(f"Hello {number}"),), "human") for number in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda pair: pair[0].append(pair[1]), zip(sessions, hello, strict=True)))
+    again = tenfold.open_session("s")
+    assert sorted(map(get_text, again.view.get_messages())) == [get_text(message) for message in hello]
+    assert again.policy.name == "tail"
+
+
 def test_another_model_has_its_own_window() -> None:
-    tenfold.open_session("s", model="own-model", window=9_000)
+    begun = tenfold.open_session("s", model="own-model", window=9_000)
+    begun.append(Message("user", (Text("Hello"),), "human"))
     session = tenfold.open_session("s", model="gpt-4o")
     assert session.take_reading().window == 128_000
     assert tenfold.open_session("s").compactor.window is None
@@ -58,6 +112,7 @@ def test_another_model_has_its_own_window() -> None:
 
 def test_opening_again_changes_nothing_in_the_store(tmp_path: Path) -> None:
     session = tenfold.open_session("s", model="gpt-4o")
+    session.append(Message("user", (Text("Hello"),), "human"))
     store = session.address.store
     before = store.read_info("default", "s")
     assert before is not None
@@ -67,7 +122,7 @@ def test_opening_again_changes_nothing_in_the_store(tmp_path: Path) -> None:
 
 
 def test_a_policy_that_was_never_named_follows_the_settings(tmp_path: Path) -> None:
-    tenfold.open_session("s", model="gpt-4o")
+    tenfold.open_session("s", model="gpt-4o").append(Message("user", (Text("Hello"),), "human"))
     (tmp_path / "tenfold.toml").write_text('[tenfold]\npolicy = "careful"\n[tenfold.presets.careful]\npolicy="tiers"\n')
     assert tenfold.open_session("s").policy.name == "tiers"
     assert tenfold.open_session("t", policy="clip").policy.name == "clip"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tenfold.core.record.message import ToolCall, get_text, get_tool_calls
@@ -107,7 +108,10 @@ class RecallTools:
         if not isinstance(value, str) or not value.strip():
             return f"{shown_name} needs the argument {key!r}, a string"
         if name == SEARCH:
-            return self.search(value) or f"nothing in this conversation holds {value!r}"
+            with suppress(NotFoundError):  # a session that was never used is in no store
+                if found := self.search(value):
+                    return found
+            return f"nothing in this conversation holds {value!r}"
         around = arguments.get("around", 0)
         if not isinstance(around, int) or around < 0:
             return f"{shown_name}: 'around' is a number of messages, and not {around!r}"

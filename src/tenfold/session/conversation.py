@@ -124,9 +124,15 @@ class Conversation:
     session was moved elsewhere in the tree, which the store learns of with the next append.
     """
 
-    def __init__(self, address: SessionAddress, counter: Counter, stamps: Stamps) -> None:
-        """Opens a head. Raises `NotFoundError` if the session does not exist."""
+    def __init__(
+        self, address: SessionAddress, counter: Counter, stamps: Stamps, create: Callable[[], None] | None = None
+    ) -> None:
+        """Opens a head. `create` creates the session before the first append; until then it may be in no store.
+
+        Raises `NotFoundError` if the session does not exist, and there is no `create`.
+        """
         self.lock = threading.RLock()
+        self._create = create
         self._is_writing = False
         self.address, self.counter, self.stamps = address, counter, stamps
         self.leaf: str | None = None
@@ -135,7 +141,7 @@ class Conversation:
         self.pending_usage: Usage | None = None
         self.sent_overhead, self.has_whole_request = NO_TOKENS, False
         self._counted: tuple[list[Unit] | None, int, int] = (None, 0, 0)
-        self._open(address.store.open(address.namespace, address.session, address.head))
+        self._open(self._read_head())
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -192,6 +198,13 @@ class Conversation:
             quoted = (rule for rule in held if rule.effect == "quotes")
             facts = extract_facts((at, m) for at, m in said if not human_only or m.origin == "human")
             return merge_facts((*older, *quoted), (*facts, *build_setting_facts((at, entries[at]) for at in settings)))
+
+    def is_stored(self) -> bool:
+        """Tells whether the store has the session. One that was opened and never used is nowhere."""
+        return (
+            self._create is None
+            or self.address.store.read_info(self.address.namespace, self.address.session) is not None
+        )
 
     def read_entries(self, positions: Sequence[int]) -> list[Entry]:
         """Reads entries of the path by their positions."""
@@ -259,8 +272,8 @@ class Conversation:
         Raises `NotFoundError` if the whole session was purged.
         """
         with self.lock:
-            address, leaf, purges = self.address, self.leaf, self.view.path.purges
-        state = address.store.open(address.namespace, address.session, address.head, after=leaf)
+            leaf, purges = self.leaf, self.view.path.purges
+        state = self._read_head(after=leaf)
         return (state.leaf, state.purges) == (leaf, purges)
 
     def catch_up(self) -> None:
@@ -347,12 +360,12 @@ class Conversation:
         All is read as at the beginning where the head was moved to another branch, by others or by a rewind here, and
         where an entry was purged.
         """
-        address, path = self.address, self.view.path
+        path = self.view.path
         known = self.leaf if self.is_at_head else None
-        state = address.store.open(address.namespace, address.session, address.head, after=known)
+        state = self._read_head(after=known)
         first = state.length - len(state.entries)
         if state.purges != path.purges:  # what was purged is still among the entries that are held
-            state, known = address.store.open(address.namespace, address.session, address.head), None
+            state, known = self._read_head(), None
         if known is None or state.snapshot is not None or first != path.length:
             self._open(state)
             return
@@ -364,6 +377,16 @@ class Conversation:
             self._fold_entry(entry)
         new_parts = (ref for ref in self.view.range_refs if isinstance(ref, BlockPart) and ref.block >= first)
         self._uncounted_refs += tuple(new_parts) if state.entries else ()
+
+    def _read_head(self, *, after: str | None = None) -> HeadState:
+        """Reads the head from the store. A session that is to be created has no entries."""
+        address = self.address
+        try:
+            return address.store.open(address.namespace, address.session, address.head, after=after)
+        except NotFoundError:
+            if self._create is None:
+                raise
+            return HeadState(None, 0, None, ())
 
     @property
     def is_at_head(self) -> bool:
@@ -501,6 +524,9 @@ class Conversation:
                 path.append(entry)
                 self._fold_entry(entry)
             changed = isinstance(entries[-1], Block | Retraction)
+            if self._create is not None:
+                self._create()
+                self._create = None
             address.store.append(
                 address.namespace,
                 address.session,
@@ -657,6 +683,8 @@ class Conversation:
         self.pending_usage = None
 
     def _store_request(self) -> None:
+        if self.leaf is None:  # there was no request
+            return
         address, usage = self.address, self.pending_usage
         names = (address.namespace, address.session, address.head)
         address.store.keep_request(*names, usage=usage, overhead=self.sent_overhead if self.has_whole_request else None)

@@ -5,7 +5,7 @@ Every method is synchronous and can be called from several threads. `AsyncSessio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from msgspec.structs import replace
@@ -46,7 +46,7 @@ class Session:
     if you do part of the work yourself, as a gateway does.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything after the policy is by keyword
         self,
         address: SessionAddress,
         policy: Policy | PolicyProvider | str,
@@ -55,18 +55,20 @@ class Session:
         answerer: Answerer | None = None,
         archive: Archive | None = None,
         stamps: Stamps | None = None,
+        create: Callable[[], None] | None = None,
     ) -> None:
-        """Opens a head of the session. Raises `NotFoundError` if the store has no such session.
+        """Opens a head of the session. Raises `NotFoundError` if the store has no such session, without `create`.
 
         `policy` is a Policy, or the name of one, such as "tail", which then has its published settings. A function that
         returns a Policy is called at every check (`settings.LivePolicy` follows a file); the counter stays the one that
         the session was opened with. `model` names the agent's model, by which its window and its reports are known.
         `answerer` holds the summary model, hooks and listeners. `archive` gets every Block before it is appended.
-        `stamps` give new entries their ids and times.
+        `stamps` give new entries their ids and times. `create` creates a new session in the store, when the first entry
+        is appended.
         """
         self.address = check_address(address)
         provider = build_provider(policy, model)
-        self.conversation = Conversation(address, provider().counter, stamps or Stamps())
+        self.conversation = Conversation(address, provider().counter, stamps or Stamps(), create)
         self.compactor = CompactionRunner(self.conversation, provider, model=model, answerer=answerer, archive=archive)
         self.requests = Requests(self.conversation, self.compactor)
 
@@ -295,6 +297,8 @@ class Session:
         Hits with all the words come first, then hits with some.
         """
         address = self.address
+        if not self.conversation.is_stored():
+            return []
         return search_store(address.store, address.namespace, words, session=address.session, limit=limit)
 
     def expand(self, id: str, *, deep: bool = False, around: int = 0) -> list[ExpandedMessage]:

@@ -10,6 +10,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -74,7 +75,7 @@ def open_session(  # noqa: PLR0913 - everything after the id is by keyword
     namespace: str = "",
     head: str = MAIN,
 ) -> Session:
-    """Opens the session `id`, or creates it. Without an id, it is a new session with an id of its own.
+    """Opens the session `id`, or begins it. Without an id, it is a new session with an id of its own.
 
         session = tenfold.open_session("support-42", model="gpt-4o")
         request = session.before_model({"model": "gpt-4o", "messages": history})
@@ -86,7 +87,8 @@ def open_session(  # noqa: PLR0913 - everything after the id is by keyword
     and `head` the branch.
 
     The names of the model and the policy, and the window, are kept with the session: the next time, in any process, its
-    id is enough. What was never named comes from the settings (`tenfold.toml` and `TENFOLD_*`), as do your extensions.
+    id is enough. A session that nothing is ever appended to leaves nothing in the store. What was never named comes
+    from the settings (`tenfold.toml` and `TENFOLD_*`), as do your extensions.
 
     Call it once for a conversation and keep the session, or once for each request: both give the same views. The
     sessions of a process share the connection to a store, which is closed when the last of them is gone.
@@ -101,17 +103,23 @@ def open_session(  # noqa: PLR0913 - everything after the id is by keyword
     place = common.store or None if store is None else store
     opened = _share_store(place, redact_at_rest=common.redact_at_rest)
     address = SessionAddress(opened, id or IDS.generate(), namespace or common.namespace, head)
-    known = opened.read_info(address.namespace, address.session) if id else None
-    info = known or SessionInfo(address.session)
-    named = policy if isinstance(policy, str) else ""
-    window = window or (info.window if model in ("", info.model) else 0)
-    info = replace(info, model=model or info.model, policy=named or info.policy, window=window)
+    read_info = partial(opened.read_info, address.namespace, address.session)
+    name = policy if isinstance(policy, str) else ""
+    add_named = partial(_add_named, SessionInfo(address.session, model=model, policy=name, window=window or 0))
+    known = read_info() if id else None
+    info = add_named(known)
     provider = (
         build_provider(policy, model) if isinstance(policy, Policy) else _follow_settings(info.policy, info.model)
     )
     writers = resolve_models(provider().summary.models, info.model)
     answerer = Answerer(model=_open_summarizer(summarizer, writers))
-    if info != known:
+
+    def keep_info() -> None:
+        before = read_info()  # somebody else may have used the session first
+        if (after := add_named(before)) != before:
+            opened.create(address.namespace, after)
+
+    if known is not None and info != known:
         opened.create(address.namespace, info)
     session = Session(
         address,
@@ -119,6 +127,7 @@ def open_session(  # noqa: PLR0913 - everything after the id is by keyword
         model=info.model,
         answerer=answerer.with_extensions(config.load_extensions(info.policy)),
         archive=config.load_archive(info.policy),
+        create=keep_info if known is None else None,
     )
     session.compactor.use_window(info.window or None)
     return session
@@ -127,6 +136,14 @@ def open_session(  # noqa: PLR0913 - everything after the id is by keyword
 async def aopen_session(id: str = "", **options: Unpack[SessionOptions]) -> AsyncSession:
     """Opens a session like `open_session`, for asyncio programs. It runs in a thread, and blocks no event loop."""
     return AsyncSession(await asyncio.to_thread(lambda: open_session(id, **options)))
+
+
+def _add_named(named: SessionInfo, known: SessionInfo | None) -> SessionInfo:
+    """Returns what is known of a session with what was named for it. Another model has another window."""
+    if known is None:
+        return named
+    window = named.window or (known.window if named.model in ("", known.model) else 0)
+    return replace(known, model=named.model or known.model, policy=named.policy or known.policy, window=window)
 
 
 def _share_store(place: Store | str | os.PathLike[str] | None, *, redact_at_rest: bool) -> Store:

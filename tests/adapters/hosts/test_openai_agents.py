@@ -236,6 +236,13 @@ def test_a_session_that_is_cleared_is_gone(store: Path) -> None:
     assert asyncio.run(session.get_items()) == []
 
 
+def test_a_session_that_was_never_used_is_in_no_store(store: Path) -> None:
+    session = TenfoldSession("one", store=store)
+    assert asyncio.run(session.get_items()) == []
+    asyncio.run(session.clear_session())
+    assert list_sessions(store) == []
+
+
 def test_what_is_no_item_is_refused_with_the_reason() -> None:
     session = TenfoldSession("one", store=":memory:")
     with pytest.raises(BadInput, match="str is no item of the Responses API"):

@@ -30,7 +30,7 @@ from tenfold.recall.tools import EXPAND, READ, SEARCH, RecallTools, describe_par
 from tenfold.session import AsyncSession, Session
 from tenfold.session.concurrency import run_uninterrupted, use_threads_of
 from tenfold.session.opening import SessionOptions, check_options, open_session
-from tenfold.store.ids import IDS
+from tenfold.store.ids import IDS, get_current_time
 
 M = TypeVar("M")
 _ASKING_ROLES = frozenset({"user", "system", "developer"})
@@ -199,6 +199,12 @@ class HostSession(Generic[M]):
         """Does the same as `keep_answer`, and blocks no event loop."""
         use_threads_of(self.session.address.store)
         await run_uninterrupted(lambda: self.keep_answer(answers))
+
+    def remove(self) -> None:
+        """Removes the session from the store, with all that was ever in it. Nothing may be asked of it afterwards."""
+        address = self.session.address
+        if self.session.conversation.is_stored():
+            address.store.purge(address.namespace, address.session, None, now=get_current_time())
 
     def _read(
         self,

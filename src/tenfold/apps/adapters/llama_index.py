@@ -45,7 +45,7 @@ from tenfold.formats.objects.llama_index import CONVERTER
 from tenfold.models.overflow import is_overflow, read_provider_error
 from tenfold.recall.tools import SEARCH, RecallTools
 from tenfold.session.opening import SessionOptions
-from tenfold.store.ids import IDS, get_current_time
+from tenfold.store.ids import IDS
 
 _NOTES = (FunctionAgent.model_fields["scratchpad_key"].default, ReActAgent.model_fields["reasoning_key"].default)
 """Where agents keep the steps of a run, in the state of its context."""
@@ -154,8 +154,7 @@ class TenfoldMemory(BaseMemory):
 
     def reset(self) -> None:
         """Removes the session from the store, with all that was ever in it."""
-        address = self._open().session.address
-        address.store.purge(address.namespace, address.session, None, now=get_current_time())
+        self._open().remove()
         self._host, self._messages = None, []
 
     # -- what a call of a model tells ----------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import partial
@@ -39,7 +38,6 @@ from tenfold.session.opening import SessionOptions
 from tenfold.store.ids import IDS
 
 Item = dict[str, Any]
-_US = 1_000_000
 _TAKEN_BACK = "item_taken_back"
 """The kind of the entry behind the last item that is left."""
 
@@ -163,9 +161,7 @@ class TenfoldSession:
 
     async def clear_session(self) -> None:
         """Removes the session from the store, with all that was ever in it."""
-        address = self.find().session.address
-        store, now = address.store, int(time.time() * _US)
-        await asyncio.to_thread(lambda: store.purge(address.namespace, address.session, None, now=now))
+        await run_uninterrupted(lambda: self.find().remove())
         self._sessions, self._items = HostSessions(ITEMS, self._options), []
 
     def find(self, id: str = "") -> HostSession[Item]:
