@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, convert_to_openai_messages
@@ -86,6 +86,21 @@ def get_error(call: Callable[[], object]) -> str:
     with pytest.raises(TenfoldError) as caught:
         call()
     return str(caught.value)
+
+
+@pytest.mark.parametrize("convert", [tenfold.to_messages, lambda given: tenfold.from_messages(given, "langchain")])
+@pytest.mark.parametrize("given", [None, 5, "hello", b"hello", CHAT[0], {"messages": CHAT}, [None], [5], [[CHAT[0]]]])
+def test_what_is_converted_is_checked_as_what_is_compacted(convert: Callable[[Any], object], given: object) -> None:
+    assert get_error(lambda: convert(given)) == get_error(lambda: tenfold.compact(cast("Any", given), to=100))
+
+
+def test_a_text_among_converted_messages_is_no_message() -> None:
+    assert "item 1 is no JSON object" in get_error(lambda: tenfold.from_messages([CHAT[0], "hello"], "langchain"))
+    spoken = ChatCompletionMessage(role="assistant", content="hello")
+    assert tenfold.from_messages([spoken, b'{"role": "user", "content": "go"}'], "langchain") == [
+        AIMessage("hello"),
+        HumanMessage("go"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from tenfold.core.wire.given_values import name_type
-from tenfold.errors import UsageError, suggest_nearest
+from tenfold.core.wire.given_values import list_messages, name_type
+from tenfold.core.wire.sdk_values import encode_messages
+from tenfold.core.wire.splice import parse_value
+from tenfold.errors import BadInput, UsageError, suggest_nearest
 
 
 class Converter(Protocol):
@@ -145,10 +147,13 @@ def to_messages(objects: Sequence[Any]) -> list[Any]:
         tenfold.to_messages([HumanMessage("Hello")])  # [{"role": "user", "content": "Hello"}]
 
     Which framework it is says the first object; `FRAMEWORKS` holds those that are known. A list of provider messages is
-    returned as it is. Raises `UsageError` for objects of two kinds in one list.
+    returned as it is. Raises `UsageError` for objects of two kinds in one list, and `BadInput` for what is no list of
+    messages.
     """
+    objects = list_messages(objects)
     converter = find_converter(objects)
     if converter is None:
+        encode_messages(objects)
         return list(objects)
     first = find_framework(objects[0])
     for number, each in enumerate(objects, 1):
@@ -157,9 +162,17 @@ def to_messages(objects: Sequence[Any]) -> list[Any]:
     return [message for each in objects for message in converter.read(each)]
 
 
-def from_messages(messages: Sequence[Mapping[str, Any]], framework: str) -> list[Any]:
+def from_messages(messages: Sequence[Any], framework: str) -> list[Any]:
     """Converts a provider's messages to the message objects of a framework, such as "langchain".
 
-    They are messages of the wire that `to_messages` gives for that framework. Raises `UsageError` for an unknown name.
+    They are messages of the wire that `to_messages` gives for that framework. Raises `UsageError` for an unknown name,
+    and `BadInput` for what is no list of messages.
     """
-    return get_converter(framework).build(messages)
+    raws = encode_messages(given := list_messages(messages))
+    plain: list[Mapping[str, Any]] = []
+    for each, raw in zip(given, raws, strict=True):
+        message = each if isinstance(each, Mapping) else parse_value(raw)
+        if not isinstance(message, Mapping):
+            raise BadInput(f"item {len(plain)} is no JSON object: write a text as {{'role': 'user', 'content': ...}}")
+        plain.append(message)
+    return get_converter(framework).build(plain)
