@@ -12,6 +12,7 @@ import pytest
 import tenfold
 from tenfold.config.settings import build_policy as choose_policy
 from tenfold.core.meter.counters import CharacterCounter
+from tenfold.recall.tools import RecallTools
 from tenfold.session import AsyncSession, SessionAddress
 from tenfold.store.sqlite.store import SqliteStore
 from tests.engine.making import FILLER, get_blocks, make_work, open_session
@@ -115,3 +116,21 @@ def test_an_outcome_is_a_table_too() -> None:
 
 def test_async_results_are_the_same() -> None:
     assert "table" in asyncio.run(tenfold.acompact(MESSAGES, to=1_000))._repr_html_()
+
+
+def test_what_a_session_and_the_package_hand_out_is_shown_in_a_line(tmp_path: Path) -> None:
+    session = open_session(make_work(12))
+    assert repr(session.view.path) == "<Path: 50 entries>"
+    assert repr(session.tools) == "<RecallTools of session 's', head 'main'>"
+    everywhere = RecallTools(session.address.store, "team", "", count=lambda texts: [len(text) for text in texts])
+    assert repr(everywhere) == "<RecallTools of all of 'team'>"
+    assert repr(session.compactor) == "<CompactionRunner of session 's': no request yet>"
+    session.before_model({"model": "gpt-4o", "messages": MESSAGES}, window=2_000)
+    assert session.outcome is not None
+    assert repr(session.compactor) == f"<CompactionRunner of session 's': {session.outcome!r}>"
+    assert repr(tenfold.POLICIES) == f"<InstalledPolicies: {', '.join(tenfold.POLICIES)}>"
+    assert repr(tenfold.ScriptedModel(["one", "two"])) == "<ScriptedModel: 0 of 2 replies given>"
+    file = tmp_path / "chat.json"
+    file.write_text('[{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}]')
+    (parsed,) = tenfold.read_file(file)
+    assert repr(parsed) == f"<ParsedSession {str(file)!r} in openai-chat: 2 entries>"

@@ -33,6 +33,9 @@ class InstalledPolicies(Mapping[str, PolicyFactory]):
     def __len__(self) -> int:
         return len(_list_names())
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {', '.join(self)}>"
+
 
 POLICIES: Mapping[str, PolicyFactory] = InstalledPolicies()
 """Every policy that is installed, yours included: its name, and the function that builds it for a counter."""

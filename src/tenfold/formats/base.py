@@ -25,6 +25,11 @@ class ParsedSession(Struct, frozen=True):
     entries: tuple[Entry, ...]
     problems: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        shown = self.info.source_id or self.info.file
+        damage = f", {len(self.problems):,} problems" if self.problems else ""
+        return f"<{type(self).__name__} {shown!r} in {self.info.format}: {len(self.entries):,} entries{damage}>"
+
 
 class ReplacementMessage(Struct, frozen=True):
     """A message of a view that stands in for entries that are hidden or shortened.

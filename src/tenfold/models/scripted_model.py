@@ -48,6 +48,9 @@ class ScriptedModel:
         self._lock = threading.Lock()
         self._asks: list[SummaryAsk] = []
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self.asks)} of {len(self._replies)} replies given>"
+
     @property
     def asks(self) -> tuple[SummaryAsk, ...]:
         """The Asks received so far, in order."""

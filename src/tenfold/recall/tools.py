@@ -79,6 +79,10 @@ class RecallTools:
         self._count, self._cap, self._prefix = count, cap, prefix
         self._only = head if is_path_only else ""
 
+    def __repr__(self) -> str:
+        where = f"session {self._session!r}, head {self._head!r}" if self._session else f"all of {self._namespace!r}"
+        return f"<{type(self).__name__} of {where}>"
+
     @staticmethod
     def build_schemas(wire: str = DEFAULT_WIRE) -> list[dict[str, Any]]:
         """Builds the tool definitions for a request of that wire. Raises `UnknownFormat` for an unknown wire."""

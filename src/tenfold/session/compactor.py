@@ -155,6 +155,10 @@ class CompactionRunner:
         self._said_doubts: set[str] = set()
         self._lease_holder = IDS.generate()
 
+    def __repr__(self) -> str:
+        last = "no request yet" if self.outcome is None else repr(self.outcome)
+        return f"<{type(self).__name__} of session {self._conversation.address.session!r}: {last}>"
+
     # -- the policy, the model and who answers -------------------------------------------------------------------------
 
     @property

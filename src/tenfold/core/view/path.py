@@ -34,6 +34,9 @@ class Path:
         self.purges = purges
         self.length = len(self._entries) if length is None else length
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.length:,} entries>"
+
     def append(self, entry: Entry) -> int:
         """Adds the next entry and returns its position."""
         position = self.length
