@@ -125,7 +125,7 @@ def test_what_a_session_and_the_package_hand_out_is_shown_in_a_line(tmp_path: Pa
     everywhere = RecallTools(session.address.store, "team", "", count=lambda texts: [len(text) for text in texts])
     assert repr(everywhere) == "<RecallTools of all of 'team'>"
     assert repr(session.compactor) == "<CompactionRunner of session 's': no request yet>"
-    session.before_model({"model": "gpt-4o", "messages": MESSAGES}, window=2_000)
+    session.before_model({"model": "gpt-4o", "messages": MESSAGES}, window=2_000, append=True)
     assert session.outcome is not None
     assert repr(session.compactor) == f"<CompactionRunner of session 's': {session.outcome!r}>"
     assert repr(tenfold.POLICIES) == f"<InstalledPolicies: {', '.join(tenfold.POLICIES)}>"
