@@ -452,3 +452,11 @@ def test_an_unknown_id_says_what_to_do_next(
     (place / "2026-01-01_x.jsonl").write_text(pi.read_text("utf-8").replace(client_id, "0c0ffee0-1111"), "utf-8")
     assert "`tenfold import 0c0ffee0-1111` stores it" in tenfold("show", "0c0ffee0").err
     assert tenfold("show", "0c0ffee0").code == 2
+
+
+def test_what_was_imported_last_is_shown_where_its_messages_have_no_times(tenfold: Cli, tmp_path: Path) -> None:
+    tenfold.run_ok("compact", EXAMPLES / "logs.pi.jsonl", "--to", "20%")
+    file = tmp_path / "chat.json"
+    file.write_text('[{"role": "user", "content": "Imported just now."}, {"role": "assistant", "content": "Yes."}]')
+    tenfold.run_ok("import", file)
+    assert "Imported just now." in tenfold.run_ok("show").out

@@ -211,7 +211,7 @@ class Store(Protocol):
         ...
 
     def list_sessions(self, namespace: str) -> list[SessionRow]:
-        """Lists all sessions, the one with the newest last entry first."""
+        """Lists all sessions, the one that was used last first: see `tenfold.store.retention.find_last_use`."""
         ...
 
     def append(  # noqa: PLR0913  one append is one transaction, and these are its parts

@@ -24,6 +24,7 @@ from tenfold.core.view.path import Path
 from tenfold.errors import BadInput, LostRace, NotFoundError, StoreError, TenfoldError, UsageError
 from tenfold.store.access import AccessRecord, create_key, find_broken_record
 from tenfold.store.base import MAIN, SessionInfo, Store
+from tenfold.store.ids import IDS
 from tenfold.testing.growing import NS, START, Growing, make_entry_id, make_message
 
 
@@ -296,6 +297,10 @@ def _check_that_times_that_are_not_known_stay_unknown(store: Store) -> None:
         expected=make_entry_id(2),
     )
     assert (store.list_sessions(NS)[0].first_time, store.list_sessions(NS)[0].last_time) == (7, 7)
+    stored_now = IDS.generate()
+    store.create(NS, SessionInfo("stored now"))
+    store.append(NS, "stored now", [MessageEntry(stored_now, None, "", None, make_message("y"))], expected=None)
+    assert [row.info.id for row in store.list_sessions(NS)] == ["stored now", "s"]
 
 
 def _check_that_an_entry_is_found_by_the_beginning_of_its_id(store: Store) -> None:

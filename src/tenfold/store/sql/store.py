@@ -32,6 +32,7 @@ from tenfold.store.base import (
     StoreState,
     redact_info,
 )
+from tenfold.store.retention import find_last_use
 from tenfold.store.sql import append as appending
 from tenfold.store.sql import paths, purging
 from tenfold.store.sql.database import Connection, Database, DuplicateRow, IndexSearch, SearchIndex, SearchScope
@@ -51,7 +52,7 @@ _SELECT_SESSIONS = (
     "SELECT s.id, s.name, blob(s.info), CAST(coalesce(sum(h.entries), 0) AS BIGINT),"
     " CAST(coalesce(sum(h.blocks), 0) AS BIGINT), min(h.first), max(h.last)"
     " FROM session s JOIN namespace n ON n.id = s.ns LEFT JOIN head h ON h.session = s.id WHERE n.name = ?"
-    " GROUP BY s.id ORDER BY max(h.last) IS NULL, max(h.last) DESC, s.id DESC"
+    " GROUP BY s.id ORDER BY s.id DESC"
 )
 _SELECT_SIZES = (
     "SELECT s.name, coalesce(sum(length(e.body)), 0) FROM session s JOIN namespace n ON n.id = s.ns"
@@ -133,10 +134,11 @@ class SqlStore(Generic[DatabaseT]):
         """See `Store.list_sessions`."""
         with self._database.read(namespace) as db:
             rows = db.execute(_SELECT_SESSIONS, (namespace,)).fetchall()
-            return [
+            out = [
                 SessionRow(read_info(name, info), entries, blocks, first, last, dict(db.execute(_SELECT_HEADS, (sid,))))
                 for sid, name, info, entries, blocks, first, last in rows
             ]
+        return sorted(out, key=lambda row: find_last_use(row) or 0, reverse=True)
 
     def append(  # noqa: PLR0913  one append is one transaction, and these are its parts
         self,
