@@ -69,6 +69,20 @@ def test_every_line_fits_the_terminal(
     assert {str(row["position"]) for row in rows} <= set(words)
 
 
+def test_the_title_of_a_found_session_gives_way_before_its_size_does(
+    seen: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    project = tmp_path / ".claude" / "projects" / "-srv"
+    project.mkdir(parents=True)
+    line = {"type": "user", "uuid": "u", "parentUuid": None, "sessionId": "s", "cwd": "/srv", "timestamp": "2030-01-01"}
+    said = {"message": {"role": "user", "content": f"Paint the shed in the garden green, please. {WIDE}"}}
+    (project / "s.jsonl").write_text(json.dumps(line | said) + "\n")
+    heading, _, *rows = seen("find", width=60)
+    assert heading.split() == ["client", "session", "age", "size", "msgs", "title"]
+    assert len(rows) == 2
+    assert any("Paint" in row for row in rows)
+
+
 def test_a_message_is_broken_between_words(seen: Callable[..., list[str]]) -> None:
     """Its lines were cut by the terminal, in the midst of words."""
     lines = seen("expand", "2", width=90)

@@ -11,7 +11,16 @@ import typer
 
 from tenfold.apps.cli.compact_command import CompactArguments, CompactRun, FreshOption, YesOption
 from tenfold.apps.cli.compact_report import count_files, render_share
-from tenfold.apps.cli.console import format_id, is_terminal, print_json, print_note, print_table, render_age, show
+from tenfold.apps.cli.console import (
+    LEAST_FIT,
+    format_id,
+    is_terminal,
+    print_json,
+    print_note,
+    print_table,
+    render_age,
+    show,
+)
 from tenfold.apps.cli.pager import open_pager
 from tenfold.apps.cli.process import ExitCode, explain_interrupt, join_command
 from tenfold.apps.cli.progress import WorkProgress, watch_model
@@ -135,7 +144,7 @@ def find(
     numbers = ("age", "size", "msgs")
     with open_pager():
         columns, spare = ("", "client", "session", *numbers, "title"), ("size", "msgs", "age")
-        print_table(columns, rows, right=numbers, fit="title", spare=spare)
+        print_table(columns, rows, right=numbers, fit="title", spare=spare, usual=LEAST_FIT)
     if len(every) > len(found):
         print_note(f"{len(every) - len(found):,} older sessions are not listed; --limit 0 lists all")
 

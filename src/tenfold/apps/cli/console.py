@@ -26,7 +26,7 @@ from tenfold.store.ids import shorten_id
 
 _COLUMN_GAP = 2
 """Columns between two cells of a table: narrow, to leave space for text in a terminal of 80."""
-_LEAST_FIT = 8
+LEAST_FIT = 8
 """Columns that the text in a table needs to say anything."""
 _USUAL_FIT = 24
 """Columns that it should have, if there are columns which can be spared."""
@@ -145,7 +145,7 @@ def fit_line(text: str, columns: int) -> str:
     return set_cell_size(line, room).rstrip() + "..."
 
 
-def print_table(
+def print_table(  # noqa: PLR0913 - what may be special about a column
     columns: Sequence[str],
     rows: Iterable[Sequence[str]],
     *,
@@ -153,12 +153,13 @@ def print_table(
     fit: str = "",
     spare: Sequence[str] = (),
     red: Collection[str] = (),
+    usual: int = _USUAL_FIT,
 ) -> None:
     """Prints a table in a terminal, or tab-separated lines with a header if piped. Each cell is one line.
 
-    In a terminal the column `fit` is cut to the width that the others leave. Where they leave too little, those in
-    `spare` are left out, the first one first. If that is not enough either, each row becomes a few lines that name its
-    cells, so that no id is torn apart. Amounts below zero in the columns `red` are red.
+    In a terminal the column `fit` is cut to the width that the others leave. Where they leave less than `usual`, those
+    in `spare` are left out, the first one first. If that is not enough either, each row becomes a few lines that name
+    its cells, so that no id is torn apart. Amounts below zero in the columns `red` are red.
     """
     if not is_terminal():
         for row in (columns, *rows):
@@ -168,9 +169,9 @@ def print_table(
         return
     cells = [[replace_unencodable(strip_controls(cell)) for cell in row] for row in rows]
     widths = {name: max(cell_len(row[i]) for row in (columns, *cells)) for i, name in enumerate(columns)}
-    shown = _leave_out_columns(widths, fit, spare)
+    shown = _leave_out_columns(widths, fit, spare, usual)
     free, at = _measure_rest(widths, fit, shown), columns.index(fit) if fit else 0
-    if free < (_LEAST_FIT if fit else 0):
+    if free < (LEAST_FIT if fit else 0):
         _print_stacked(columns, cells, at)
         return
     if fit:
@@ -186,11 +187,11 @@ def print_table(
     build_console().print(grid)
 
 
-def _leave_out_columns(widths: dict[str, int], fit: str, spare: Sequence[str]) -> list[str]:
+def _leave_out_columns(widths: dict[str, int], fit: str, spare: Sequence[str], usual: int) -> list[str]:
     """Returns the columns to show: without those that can be spared, as long as the text has too few columns."""
     shown = list(widths)
     for name in spare:
-        if _measure_rest(widths, fit, shown) >= min(_USUAL_FIT, widths[fit]):
+        if _measure_rest(widths, fit, shown) >= min(usual, widths[fit]):
             break
         shown.remove(name)
     return shown
