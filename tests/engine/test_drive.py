@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import _base as futures
 from contextvars import ContextVar
 
 import pytest
@@ -440,3 +443,39 @@ def test_an_answer_from_a_host_is_made_safe_too() -> None:
     asyncio.run(arun_engine(ask_once([ASK], got), Answerer(Awaited(lambda _: make_awaitable(answer)))))
     assert "abcdefghijklmnop12345" not in got[0].error
     assert "refused" in got[0].error
+
+
+def is_waiting(thread: threading.Thread) -> bool:
+    """Whether a thread waits for a future."""
+    frames = traceback.walk_stack(sys._current_frames()[thread.ident or 0])
+    return any(frame.f_code.co_filename == futures.__file__ for frame, _ in frames)
+
+
+class InterruptedModel:
+    """A model during whose first call Ctrl-C reaches that call's own thread, as a system may deliver it to any."""
+
+    def __init__(self) -> None:
+        self.is_over, self.ended = threading.Event(), threading.Event()
+        self.was_waited_for = False
+        self._first = threading.Lock()
+
+    def answer(self, _: SummaryAsk) -> Answer:
+        if self._first.acquire(blocking=False):
+            while not is_waiting(threading.main_thread()):
+                time.sleep(0)
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+            self.was_waited_for = not self.is_over.wait(10)
+            self.ended.set()
+        return Answer("late")
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="Windows sends no signal to a thread")
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_interrupt_that_another_thread_received_ends_the_wait_for_a_model(count: int) -> None:
+    """It was heard when the model's time was up: two minutes after Ctrl-C."""
+    model = InterruptedModel()
+    with pytest.raises(KeyboardInterrupt):
+        answer_sync(Answerer(model=model), [ASK] * count)
+    model.is_over.set()
+    assert model.ended.wait(30)
+    assert not model.was_waited_for

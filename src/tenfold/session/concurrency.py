@@ -14,8 +14,9 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar, copy_context
+from math import inf
 from types import TracebackType
 from typing import TypeVar
 
@@ -24,6 +25,8 @@ from tenfold.store.base import Store
 
 T = TypeVar("T")
 _LOG = logging.getLogger("tenfold")
+_STEP = 0.2
+"""Seconds after which a thread that waits looks whether the program was interrupted."""
 _HOST_LOOP: ContextVar[asyncio.AbstractEventLoop | None] = ContextVar("tenfold_host_loop", default=None)
 _THREADS: ContextVar[Executor | None] = ContextVar("tenfold_threads", default=None)
 
@@ -75,7 +78,7 @@ class CompactionLock:
     def __enter__(self) -> None:
         turn = self._enter_queue()
         try:
-            turn.result()
+            wait_for(turn)
         except BaseException:
             self._leave_queue(turn)
             raise
@@ -120,6 +123,18 @@ def start_thread(work: Callable[[], T], name: str) -> Future[T]:
 def use_threads_of(store: Store) -> None:
     """Has what this task runs in threads wait in those of a store, if it has some of its own."""
     _THREADS.set(store.threads)
+
+
+def wait_for(future: Future[T], timeout: float = inf) -> bool:
+    """Waits at most `timeout` seconds for a future, in short steps, and tells whether it is done.
+
+    Between two steps Ctrl-C is heard. A single long wait of the main thread hears none on Windows, nor on other systems
+    if it came right before the wait or reached another thread.
+    """
+    while timeout > 0 and not future.done():
+        wait([future], timeout=min(_STEP, timeout))
+        timeout -= _STEP
+    return future.done()
 
 
 async def run_in_thread(work: Callable[[], T]) -> T:

@@ -12,7 +12,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from math import isfinite
@@ -35,6 +35,7 @@ from tenfold.session.concurrency import (
     register_host_loop,
     run_uninterrupted,
     start_thread,
+    wait_for,
     wait_for_result,
     wait_until_done,
 )
@@ -226,10 +227,9 @@ def call_model(model: Model, ask: SummaryAsk) -> Answer:
 
 def _wait_for_answer(model: Model, ask: SummaryAsk) -> Answer:
     future = start_thread(lambda: wait_for_result(model.answer(ask)), "tenfold-ask")
-    try:
-        exc = future.exception(timeout=ask.timeout if isfinite(ask.timeout) else None)
-    except TimeoutError:
+    if not wait_for(future, ask.timeout):
         return _build_timeout_answer(ask)
+    exc = future.exception()
     if exc is None:
         return _clean_answer(future.result())
     if not isinstance(exc, Exception):
@@ -301,14 +301,14 @@ def run_engine(steps: Steps[T], answerer: Answerer) -> T:
     while not isinstance(step, Finished):
         answers: tuple[Answer, ...] = ()
         if isinstance(step, Future):
-            wait([step])
+            wait_for(step)
         elif callable(step):
             step()
         elif len(step) == 1:
             answers = (answerer.answer(step[0]),)
         else:
             answering = [start_thread(partial(answerer.answer, ask), "tenfold-ask") for ask in step]
-            answers = tuple(future.result() for future in answering)
+            answers = tuple(future.result() for future in answering if wait_for(future))
         step = advance(steps, answers)
     return step.value
 
