@@ -12,8 +12,7 @@ import pytest
 
 from tenfold.apps.adapters.host_sessions import HostSessions
 from tenfold.errors import UsageError
-from tenfold.store.base import HeadState, SessionInfo
-from tenfold.store.sqlite.store import SqliteStore
+from tests.adapters.watched_store import HeldLock, WatchedStore
 
 Item = dict[str, Any]
 
@@ -111,22 +110,6 @@ def test_a_host_that_writes_the_time_into_its_first_message_keeps_the_summary(tm
     assert 3 < compactions < 10
 
 
-class WatchedStore(SqliteStore):
-    """A store that notes the threads that it works in."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.used = set[int]()
-
-    def read_info(self, namespace: str, session: str) -> SessionInfo | None:
-        self.used.add(threading.get_ident())
-        return super().read_info(namespace, session)
-
-    def open(self, *given: Any, **named: Any) -> HeadState:  # noqa: ANN401 - as the store has them
-        self.used.add(threading.get_ident())
-        return super().open(*given, **named)
-
-
 def test_a_session_is_opened_in_no_event_loop(tmp_path: Path) -> None:
     store = WatchedStore(tmp_path / "w.db")
 
@@ -135,8 +118,32 @@ def test_a_session_is_opened_in_no_event_loop(tmp_path: Path) -> None:
         return (await host.afit(ask("Go on."), model="gpt-4o")).messages
 
     assert asyncio.run(ask_host()) == ask("Go on.")
-    assert store.used
-    assert threading.get_ident() not in store.used
+    assert store.askers
+    assert threading.get_ident() not in store.askers
+
+
+def test_the_loop_turns_while_another_thread_holds_the_session(tmp_path: Path) -> None:
+    """Also where a request is fitted by force, and where a report or an answer is kept."""
+    host = build_sessions(tmp_path, window=8_000).get("one")
+    history = ask("Count the belts.")
+    for number in range(4):
+        history += [{"role": "assistant", "content": f"Belt {number} runs. " * 100}, *ask(f"And {number + 1}?")]
+
+    async def work() -> None:
+        async with HeldLock(host.session):
+            await host.afit(history, model="gpt-4o")
+        async with HeldLock(host.session):
+            await host.afit(history, model="gpt-4o", to=500)
+        async with HeldLock(host.session):
+            await host.areport_usage(900, 10)
+        async with HeldLock(host.session):
+            await host.akeep_answer([{"role": "assistant", "content": "All of them run."}])
+        async with HeldLock(host.session):
+            await host.ashrink(ValueError("maximum context length is 400 tokens"))
+
+    asyncio.run(work())
+    assert host.session.take_reading().source == "calibrated"
+    assert "All of them run." in str(host.session.view.get_messages())
 
 
 def test_a_wrong_option_is_told_at_once(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
@@ -26,6 +27,7 @@ from tenfold.apps.adapters.agno import keep_in_window
 from tenfold.errors import BadInput, UsageError
 from tenfold.formats.objects.agno import CONVERTER
 from tenfold.store.location import open_store
+from tests.adapters.watched_store import WatchedStore
 from tests.models.loopback import Got, Loopback, Served
 from tests.models.provider_rules import Issued, find_refusal
 
@@ -250,6 +252,18 @@ def run_once(agent: Agent, way: str, words: str) -> str:
                 return "".join([str(event.content or "") async for event in events])
 
             return asyncio.run(collect())
+
+
+@pytest.mark.parametrize("way", ["arun", "astream"])
+def test_the_store_is_not_asked_on_the_event_loop(tmp_path: Path, way: str) -> None:
+    """Nor are reports written there: other requests would wait for whoever holds the store or the session."""
+    store = WatchedStore(tmp_path / "w.db")
+    with Provider(call_until(2)) as provider:
+        model = OpenAIChat("gpt-4o", base_url=f"{provider.url}/v1", api_key="none", retries=0)
+        agent = keep_in_window(Agent(model=model, telemetry=False, tools=[look]), recall=False, store=store)
+        assert "Done." in run_once(agent, way, "Look.")
+    assert store.askers
+    assert threading.get_ident() not in store.askers
 
 
 @pytest.mark.parametrize("way", ["run", "arun", "stream", "astream"])

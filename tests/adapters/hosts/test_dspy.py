@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import re
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tenfold.apps.adapters.dspy import CONVERTER, Inputs, Part, Step, TenfoldReA
 from tenfold.core.wire.marks import render_summary
 from tenfold.errors import BadInput, UsageError
 from tenfold.store.location import open_store
+from tests.adapters.watched_store import WatchedStore
 from tests.models.loopback import Got, Loopback, Served
 
 WINDOW = 8_000
@@ -240,6 +242,15 @@ def test_an_agent_in_asyncio_is_the_same(store: Path, provider: Provider) -> Non
     assert len(answer.trajectory) == 4 * 41
     assert max(got.size for got in provider.requests) < WINDOW * BYTES_PER_TOKEN
     assert "earlier_0" in list_fields(provider.prompts[-1])
+
+
+def test_the_store_is_not_asked_on_the_event_loop(tmp_path: Path) -> None:
+    """Nor are reports written there: other requests would wait for whoever holds the store or the session."""
+    store = WatchedStore(tmp_path / "w.db")
+    with Provider(work(2)) as provider, use(provider):
+        asyncio.run(TenfoldReAct("question -> answer", tools=[look], store=store).acall(question=TASK))
+    assert store.askers
+    assert threading.get_ident() not in store.askers
 
 
 def test_what_is_no_longer_seen_is_looked_up(store: Path, provider: Provider) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from itertools import cycle
 from pathlib import Path
@@ -34,6 +35,7 @@ from tenfold.apps.adapters.google_adk import TenfoldPlugin
 from tenfold.errors import BadInput
 from tenfold.formats.objects.google_adk import CONVERTER
 from tenfold.store.location import open_store
+from tests.adapters.watched_store import WatchedStore
 from tests.models.loopback import Got, Loopback, Served
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\xfb\xff\xfe" * 20
@@ -129,6 +131,14 @@ async def ask(
         async for event in events:
             said += [part.text for part in (event.content.parts or ()) if part.text] if event.content else []
     return said
+
+
+def test_the_store_is_not_asked_on_the_event_loop(tmp_path: Path) -> None:
+    """Nor are reports written there: other requests would wait for whoever holds the store or the session."""
+    store, model = WatchedStore(tmp_path / "w.db"), Scripted(answer=lambda _: Part(text="Yes."), tokens=900)
+    asyncio.run(ask(LlmAgent(name="agent", model=model), "Go.", "On.", plugins=[TenfoldPlugin(store=store)]))
+    assert store.askers
+    assert threading.get_ident() not in store.askers
 
 
 def list_sessions(store: Path) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tenfold.apps.adapters.haystack import SESSION_KEY, ShorterRetry, TenfoldHoo
 from tenfold.errors import BadInput, UsageError
 from tenfold.formats.objects.haystack import CONVERTER
 from tenfold.store.location import open_store
+from tests.adapters.watched_store import WatchedStore
 
 LONG = "The belt of line seven runs at four metres a second. " * 60
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
@@ -137,6 +139,19 @@ def test_coroutines_see_the_same(tmp_path: Path) -> None:
     result = asyncio.run(agent.run_async(messages=[ChatMessage.from_user("Go.")]))
     assert len(result["messages"]) == 43
     assert max(map(count, model.sent)) < 7_000
+
+
+def test_the_store_is_not_asked_on_the_event_loop(tmp_path: Path) -> None:
+    """Nor are reports written there: other requests would wait for whoever holds the store or the session."""
+    store = WatchedStore(tmp_path / "w.db")
+    usage = {"usage": {"prompt_tokens": 900, "completion_tokens": 9}}
+    calls = iter([call_measure(1), ChatMessage.from_assistant("All is measured.")])
+    generator = MockChatGenerator(response_fn=lambda *_, **__: next(calls), model="gpt-4o", meta=usage)
+    tools, hooks = [create_tool_from_function(measure)], build_hooks("t", store=store)
+    agent = Agent(chat_generator=generator, tools=tools, hooks=hooks)
+    asyncio.run(agent.run_async(messages=[ChatMessage.from_user("Go.")]))
+    assert store.askers
+    assert threading.get_ident() not in store.askers
 
 
 # -- sessions ----------------------------------------------------------------------------------------------------------

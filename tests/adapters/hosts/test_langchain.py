@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ import tenfold
 from tenfold.apps.adapters.langchain import TenfoldMiddleware
 from tenfold.errors import BadInput, UsageError
 from tenfold.formats.objects.langchain import CONVERTER
+from tests.adapters.watched_store import WatchedStore
 
 LONG = "The belt of line seven runs at four metres a second. " * 60
 Answer = Callable[[list[BaseMessage]], AIMessage]
@@ -96,6 +98,19 @@ def test_what_fits_goes_out_as_the_same_objects(tmp_path: Path) -> None:
     model = Scripted(answer=work(1), seen=[])
     messages = run(build_agent(model, tmp_path, window=100_000), "Go.")
     assert [id(message) for message in model.seen[-1][1:]] == [id(message) for message in messages[:-1]]
+
+
+def test_the_store_is_not_asked_on_the_event_loop(tmp_path: Path) -> None:
+    """Nor are reports written there: other requests would wait for whoever holds the store or the session."""
+    store = WatchedStore(tmp_path / "w.db")
+
+    def answer(_: list[BaseMessage]) -> AIMessage:
+        return AIMessage("Yes.", usage_metadata={"input_tokens": 900, "output_tokens": 9, "total_tokens": 909})
+
+    agent = create_agent(Scripted(answer=answer, seen=[]), [measure], middleware=[TenfoldMiddleware(store=store)])
+    asyncio.run(agent.ainvoke({"messages": [("user", "Go.")]}, {"configurable": {"thread_id": "t"}}))
+    assert store.askers
+    assert threading.get_ident() not in store.askers
 
 
 def test_coroutines_see_the_same(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ import tenfold
 from tenfold.apps.adapters.litellm import MESSAGES, TenfoldLogger
 from tenfold.errors import BadInput
 from tenfold.store.location import open_store
+from tests.adapters.watched_store import WatchedStore
 from tests.models.loopback import Got, Loopback, Served
 from tests.models.provider_rules import Issued, find_refusal
 
@@ -271,6 +273,19 @@ def test_coroutines_are_compacted_by_the_callback(logger: TenfoldLogger, store: 
     session = tenfold.open_session("one", store=store)
     assert session.take_reading().source == "reported"
     assert session.search("Question 29")
+
+
+def test_the_store_is_not_asked_on_the_event_loop(tmp_path: Path) -> None:
+    """Nor are reports written there: other requests would wait for whoever holds the store or the session."""
+    store = WatchedStore(tmp_path / "w.db")
+    litellm.callbacks = [logger := TenfoldLogger(store=store)]
+    request = {"model": MODEL, "messages": [{"role": "user", "content": "Go."}], "litellm_session_id": "three"}
+    with Provider(say("Yes.")) as provider:
+        asyncio.run(chat(litellm.acompletion, 2, model=MODEL, litellm_session_id="one", **provider.address))
+        asyncio.run(chat(logger.acompletion, 2, model=MODEL, litellm_session_id="two", **provider.address))
+        asyncio.run(logger.async_pre_call_hook(UserAPIKeyAuth(), None, request, "acompletion"))
+    assert store.askers
+    assert threading.get_ident() not in store.askers
 
 
 def test_the_coroutine_of_the_object_answers_a_refusal_by_a_shorter_request(store: Path) -> None:

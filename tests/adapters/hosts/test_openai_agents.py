@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,6 +34,7 @@ import tenfold
 from tenfold.apps.adapters.openai_agents import RECALL, TenfoldModel, TenfoldSession
 from tenfold.errors import BadInput, UsageError
 from tenfold.store.location import open_store
+from tests.adapters.watched_store import WatchedStore
 from tests.models.loopback import Got, Loopback, Served
 from tests.models.provider_rules import Issued, find_refusal
 
@@ -234,6 +236,24 @@ def test_a_session_that_is_cleared_is_gone(store: Path) -> None:
     asyncio.run(session.clear_session())
     assert list_sessions(store) == []
     assert asyncio.run(session.get_items()) == []
+
+
+def test_the_store_is_not_asked_on_the_event_loop(tmp_path: Path) -> None:
+    """Nor are reports written there: other requests would wait for whoever holds the store or the session."""
+    store = WatchedStore(tmp_path / "w.db")
+
+    async def work_and_clear() -> None:
+        session = TenfoldSession("one", store=store)
+        await Runner.run(make_agent(), "Look.", session=session, run_config=session.config(provider.config()))
+        await Runner.run(
+            make_agent(), "Look.", session=TenfoldSession("two", store=store), run_config=provider.config()
+        )
+        await TenfoldSession("one", store=store).clear_session()
+
+    with Provider(work(2)) as provider:
+        asyncio.run(work_and_clear())
+    assert store.askers
+    assert threading.get_ident() not in store.askers
 
 
 def test_a_session_that_was_never_used_is_in_no_store(store: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from itertools import pairwise
@@ -28,6 +30,7 @@ from tenfold.apps.adapters.strands import TenfoldConversationManager
 from tenfold.errors import BadInput
 from tenfold.formats.objects.strands import CONVERTER
 from tenfold.store.location import open_store
+from tests.adapters.watched_store import WatchedStore
 from tests.models.loopback import Got, Loopback, Served
 from tests.models.provider_rules import find_refusal
 
@@ -112,6 +115,25 @@ def work(steps: int) -> Callable[[list[Json]], list[Json]]:
 def make_agent(model: Model, store: Path, **settings: Any) -> Agent:  # noqa: ANN401 - those of an Agent
     manager = settings.pop("manager", None) or TenfoldConversationManager(store=store)
     return Agent(model, tools=[look], conversation_manager=manager, callback_handler=None, **settings)
+
+
+def test_the_store_is_not_asked_on_the_event_loop(tmp_path: Path) -> None:
+    """Nor are reports written there: other requests would wait for whoever holds the store or the session."""
+    store = WatchedStore(tmp_path / "w.db")
+    agent = Agent(
+        Scripted(lambda _: [{"text": "Yes."}], tokens=900),
+        conversation_manager=TenfoldConversationManager(store=store),
+        callback_handler=None,
+    )
+
+    async def work() -> int:
+        for text in ("Go.", "On."):
+            await agent.invoke_async(text)
+        return threading.get_ident()
+
+    loop = asyncio.run(work())
+    assert store.askers
+    assert loop not in store.askers
 
 
 def list_sessions(store: Path) -> list[str]:

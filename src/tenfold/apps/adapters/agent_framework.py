@@ -171,5 +171,5 @@ async def _keep_answer(host: HostSession[Message], response: Any) -> None:  # no
     prompt = usage.get("input_token_count") or 0
     if "anthropic.cache_read_input_tokens" in usage:  # Anthropic counts the others apart
         prompt += read + written
-    host.report_usage(prompt, usage.get("output_token_count") or 0, cached=read, written=written)
+    await host.areport_usage(prompt, usage.get("output_token_count") or 0, cached=read, written=written)
     await host.akeep_answer(getattr(response, "messages", None) or [])

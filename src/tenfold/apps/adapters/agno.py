@@ -29,6 +29,7 @@ from tenfold.apps.adapters.host_sessions import Fitted, HostSession, HostSession
 from tenfold.core.wire.given_values import name_type
 from tenfold.errors import UsageError
 from tenfold.formats.objects.agno import CONVERTER
+from tenfold.session.concurrency import run_uninterrupted
 from tenfold.session.opening import SessionOptions
 
 A = TypeVar("A")
@@ -232,7 +233,7 @@ class _SessionModel(Model):
             answer = await super().ainvoke(messages=sent, **rest)
         except Exception as exc:  # noqa: BLE001 - as above
             answer = await super().ainvoke(messages=await run.ashrink(exc), **rest)
-        self._end_request(run, messages, rest, answer.response_usage)
+        await run_uninterrupted(lambda: self._end_request(run, messages, rest, answer.response_usage))
         return answer
 
     def invoke_stream(self, messages: list[Message], **rest: Any) -> Iterator[Any]:  # noqa: ANN401
@@ -260,7 +261,7 @@ class _SessionModel(Model):
             usage = piece.response_usage or usage
             yield piece
             piece = await anext(stream, None)
-        self._end_request(run, messages, rest, usage)
+        await run_uninterrupted(lambda: self._end_request(run, messages, rest, usage))
 
     def _end_request(self, run: _AgnoRun, messages: list[Message], rest: Mapping[str, Any], usage: Any) -> None:  # noqa: ANN401
         if rest.get("retry_with_guidance"):  # Gemini takes its guidance out of the list that it was given

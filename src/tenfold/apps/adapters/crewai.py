@@ -31,6 +31,7 @@ from tenfold.apps.adapters.host_sessions import MAX_SESSIONS, Fitted, HostSessio
 from tenfold.core.wire.given_values import name_type
 from tenfold.errors import BadInput, UsageError
 from tenfold.recall.tools import READ, RecallTools
+from tenfold.session.concurrency import run_uninterrupted
 from tenfold.session.opening import SessionOptions
 from tenfold.store.ids import IDS
 
@@ -254,7 +255,8 @@ class _SessionLLM(_Mixin):
             answer = await super().acall(sent, *args, **rest)
         except Exception as exc:  # noqa: BLE001 - as above
             answer = await super().acall(await run.ashrink(exc), *args, **rest)
-        run.report_usage(self.get_token_usage_summary().delta_since(before))
+        usage = self.get_token_usage_summary().delta_since(before)
+        await run_uninterrupted(lambda: run.report_usage(usage))
         await run.akeep_answer(answer, tools)
         return answer
 

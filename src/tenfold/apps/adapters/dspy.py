@@ -30,6 +30,7 @@ from tenfold.core.wire.given_values import name_type
 from tenfold.core.wire.marks import find_summary_mark
 from tenfold.errors import BadInput, ContextOverflow, UsageError
 from tenfold.recall.tools import RecallTools, describe_parameters, describe_tools
+from tenfold.session.concurrency import run_uninterrupted
 from tenfold.session.opening import SessionOptions
 from tenfold.store.ids import IDS
 
@@ -187,7 +188,7 @@ class TenfoldReAct(dspy.ReAct):
                 with _keep_error(exc):
                     shown = (await host.ashrink(_name_error(exc))).messages
                 answer = await module.acall(**input_args, **self._show(module, shown))
-        _report_usage(host, tracker)
+        await run_uninterrupted(lambda: _report_usage(host, tracker))
         return answer
 
     def _describe_request(self, module: Any) -> dict[str, Any]:  # noqa: ANN401 - as above

@@ -80,11 +80,9 @@ class TenfoldPlugin(BasePlugin):
         if call is None or llm_response.partial:
             return
         if usage is not None:
-            call.host.report_usage(
-                (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
-                (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0),
-                cached=usage.cached_content_token_count or 0,
-            )
+            prompt = (usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0)
+            output = (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0)
+            await call.host.areport_usage(prompt, output, cached=usage.cached_content_token_count or 0)
         if llm_response.content is not None and llm_response.content.parts:
             await call.host.akeep_answer([llm_response.content])
 

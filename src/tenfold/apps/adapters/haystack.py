@@ -38,6 +38,7 @@ from tenfold.core.wire.given_values import name_type
 from tenfold.errors import UsageError
 from tenfold.formats.objects.haystack import CONVERTER, name_tools
 from tenfold.recall.tools import RecallTools
+from tenfold.session.concurrency import run_uninterrupted
 from tenfold.session.opening import SessionOptions
 from tenfold.store.ids import IDS
 
@@ -66,18 +67,24 @@ class _HaystackRun:
         messages = state.data.get("messages") if state is not None else None
         return bool(messages and messages[-1].tool_calls)
 
-    def extend(self, state: State) -> None:
-        """Adds what the state has got since, and reports what it took. A list that others have changed replaces all."""
+    def extend(self, state: State) -> list[Mapping[str, Any]]:
+        """Adds what the state has got since. Returns the reports of what it took, for `report`.
+
+        A list that others have changed replaces all.
+        """
         messages, count = state.data.get("messages") or [], len(self.shown)
         is_extended = count > 0 and _is_same_list(messages[:count], self.shown)
         new = messages[count:] if is_extended else []
         self.whole = [*self.whole, *new] if is_extended else list(messages)
         self.shown = list(messages)
-        for message in new:
-            if message.meta.get("usage"):
-                session = self.host.session
-                session.compactor.use_model(session.compactor.model or message.meta.get("model", ""))
-                session.after_model(message.meta["usage"])
+        return [message.meta for message in new if message.meta.get("usage")]
+
+    def report(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        """Reports what answers took: `reports` are what Haystack says of them besides."""
+        for meta in reports:
+            session = self.host.session
+            session.compactor.use_model(session.compactor.model or meta.get("model", ""))
+            session.after_model(meta["usage"])
 
     def place(self, fitted: Fitted[ChatMessage]) -> list[ChatMessage]:
         """Puts the system prompt before the view."""
@@ -131,12 +138,14 @@ class TenfoldHook:
 
     def run(self, state: State) -> None:
         """Puts the view into the state in place of the messages."""
-        run = self._follow(state)
+        run, reports = self._follow(state)
+        run.report(reports)
         run.show(state, run.host.fit(run.split_prompt()[1], **run.fields))
 
     async def run_async(self, state: State) -> None:
         """Does the same as `run`, and blocks no event loop."""
-        run = self._follow(state)
+        run, reports = self._follow(state)
+        await run_uninterrupted(lambda: run.report(reports))
         run.show(state, await run.host.afit(run.split_prompt()[1], **run.fields))
 
     def to_dict(self) -> Json:
@@ -150,16 +159,16 @@ class TenfoldHook:
         serialized: Json = default_to_dict(self, session=self._session, recall=self._recall, **options)
         return serialized
 
-    def _follow(self, state: State) -> _HaystackRun:
-        """Finds the run that a state belongs to, and adds to its history what is new."""
+    def _follow(self, state: State) -> tuple[_HaystackRun, list[Mapping[str, Any]]]:
+        """Finds the run that a state belongs to, and adds to its history what is new. Returns the reports with it."""
         run = _RUN.get()
         if run is None or not run.is_of(state):
             name = self._choose_session(state, run)
             run = _HaystackRun(weakref.ref(state), name, self._sessions.get(name))
             _RUN.set(run)
-        run.extend(state)
+        reports = run.extend(state)
         run.fields = self._describe_request(state, run)
-        return run
+        return run, reports
 
     def _choose_session(self, state: State, caller: _HaystackRun | None) -> str:
         named = (state.data.get("hook_context") or {}).get(SESSION_KEY)
@@ -194,7 +203,7 @@ class WholeHistoryHook:
         """Puts the whole history back into the state."""
         run = _RUN.get()
         if run is not None and run.is_of(state):
-            run.extend(state)
+            run.report(run.extend(state))
             run.host.fit(run.split_prompt()[1], **run.fields)
             state.set("messages", run.whole, handler_override=replace_values)
 
@@ -202,7 +211,8 @@ class WholeHistoryHook:
         """Does the same as `run`, and blocks no event loop."""
         run = _RUN.get()
         if run is not None and run.is_of(state):
-            run.extend(state)
+            reports = run.extend(state)
+            await run_uninterrupted(lambda: run.report(reports))
             await run.host.afit(run.split_prompt()[1], **run.fields)
             state.set("messages", run.whole, handler_override=replace_values)
 

@@ -182,6 +182,11 @@ class HostSession(Generic[M]):
             usage = Usage.build(prompt, output, cached, written, self.session.compactor.model)
             self.session.requests.record_usage(usage)
 
+    async def areport_usage(self, prompt: int, output: int, *, cached: int = 0, written: int = 0) -> None:
+        """Does the same as `report_usage`, and blocks no event loop."""
+        self._use_threads()
+        await run_uninterrupted(partial(self.report_usage, prompt, output, cached=cached, written=written))
+
     def keep_answer(self, answers: Sequence[M]) -> None:
         """Appends what the model has answered to the last request, where the framework tells it at once.
 
@@ -197,8 +202,13 @@ class HostSession(Generic[M]):
 
     async def akeep_answer(self, answers: Sequence[M]) -> None:
         """Does the same as `keep_answer`, and blocks no event loop."""
-        use_threads_of(self.session.address.store)
+        self._use_threads()
         await run_uninterrupted(lambda: self.keep_answer(answers))
+
+    def _use_threads(self) -> None:
+        """Has what this task runs in threads wait in those of the store, once the session is open."""
+        if self._session is not None:
+            use_threads_of(self._session.address.store)
 
     def remove(self) -> None:
         """Removes the session from the store, with all that was ever in it. Nothing may be asked of it afterwards."""

@@ -47,6 +47,7 @@ from tenfold.core.wire.given_values import name_type
 from tenfold.errors import ContextOverflow, UsageError
 from tenfold.formats.objects.inspect_ai import CONVERTER
 from tenfold.recall.tools import SEARCH, describe_tools
+from tenfold.session.concurrency import run_in_thread
 from tenfold.session.opening import SessionOptions
 
 
@@ -118,7 +119,8 @@ class TenfoldCompaction(CompactionStrategy):
         request = _Request(self._conversations.find(model.name), messages, model, tools)
         shown = await request.fit()
         if list(map(id, shown)) == list(map(id, messages)):  # it is too long by Inspect's count, or the provider's
-            shown = await request.fit(to=max(1, request.host.session.take_reading().estimate // 2))
+            reading = await run_in_thread(request.host.session.take_reading)
+            shown = await request.fit(to=max(1, reading.estimate // 2))
         return shown, None
 
 
@@ -207,7 +209,7 @@ async def _answer(
     if usage is not None:
         cached, written = usage.input_tokens_cache_read or 0, usage.input_tokens_cache_write or 0
         prompt = usage.input_tokens + cached + written
-        host.report_usage(prompt, usage.output_tokens, cached=cached, written=written)
+        await host.areport_usage(prompt, usage.output_tokens, cached=cached, written=written)
     return output
 
 
@@ -237,6 +239,6 @@ def _make_async(function: Callable[..., str]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     async def look_up(*args: Any, **arguments: Any) -> str:  # noqa: ANN401 - what the model wrote
-        return function(*args, **arguments)
+        return await run_in_thread(lambda: function(*args, **arguments))
 
     return look_up

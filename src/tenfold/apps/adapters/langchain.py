@@ -24,6 +24,7 @@ with name_extra(__name__):
 from tenfold.apps.adapters.host_sessions import Fitted, HostSession, HostSessions
 from tenfold.formats.objects.langchain import CONVERTER
 from tenfold.recall.tools import RecallTools
+from tenfold.session.concurrency import run_uninterrupted
 from tenfold.session.opening import SessionOptions
 
 
@@ -68,7 +69,7 @@ class TenfoldMiddleware(AgentMiddleware[Any, Any, Any]):
         except Exception as exc:  # noqa: BLE001 - as above
             fitted = await host.ashrink(exc)
             response = await handler(request.override(messages=fitted.messages))
-        _report_usage(host, response)
+        await run_uninterrupted(lambda: _report_usage(host, response))
         await host.akeep_answer(_list_answers(response))
         return response
 

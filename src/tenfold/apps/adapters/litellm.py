@@ -40,6 +40,7 @@ from tenfold.apps.adapters.host_sessions import HostSession, HostSessions
 from tenfold.core.wire.given_values import name_type
 from tenfold.errors import BadInput
 from tenfold.recall.tools import SEARCH, RecallTools
+from tenfold.session.concurrency import run_uninterrupted
 from tenfold.session.opening import SessionOptions
 
 _LOG = logging.getLogger("tenfold")
@@ -122,7 +123,7 @@ class TenfoldLogger(CustomLogger):
 
     async def acompletion(self, model: str, messages: list[Any], **request: Any) -> Any:  # noqa: ANN401 - as above
         """Does the same as `completion`, and blocks no event loop."""
-        host = self._find_session({"model": model, "messages": messages, **request})
+        host = await run_uninterrupted(lambda: self._find_session({"model": model, "messages": messages, **request}))
         own = _IS_OWN_CALL.set(True)
         try:
             if host is None:
@@ -159,7 +160,9 @@ class TenfoldLogger(CustomLogger):
 
     async def async_pre_call_hook(self, user_api_key_dict: Any, cache: Any, data: Any, call_type: Any) -> Any:  # noqa: ANN401, ARG002 - LiteLLM's
         """Has the proxy's Router look for a deployment that takes the view, if the window is known before."""
-        host = self._find_session(data) if call_type in {each.value for each in _CHAT_CALLS} else None
+        if call_type not in {each.value for each in _CHAT_CALLS}:
+            return None
+        host = await run_uninterrupted(lambda: self._find_session(data))
         is_known = host is not None and host.session.compactor.build_call().window is not None
         return await self._show(data) if is_known else None
 
@@ -208,7 +211,7 @@ class TenfoldLogger(CustomLogger):
             return {**request, "messages": call.sent}
         if call is not None and call.sent == messages:
             return None
-        host = self._find_session(request)
+        host = await run_uninterrupted(lambda: self._find_session(request))
         if host is None:
             return None
         prompt, rest = _split_prompt(messages or [])

@@ -72,6 +72,7 @@ class TenfoldMemory(BaseMemory):
     _sent: list[ChatMessage] = PrivateAttr(default_factory=list)
     _fields: dict[str, Any] = PrivateAttr(default_factory=dict)
     _refusal: BaseException | None = PrivateAttr(default=None)
+    _report: Any = PrivateAttr(default=None)
     _began_here: bool = PrivateAttr(default=False)
 
     def __init__(
@@ -178,9 +179,12 @@ class TenfoldMemory(BaseMemory):
             self._fields["recall"] = "tool" if SEARCH in f"{system}{tools}" else "none"
 
     def note_answer(self, event: LLMChatEndEvent) -> None:
-        """Reports what the request took, where the model's client says so."""
+        """Notes what the request took, where the model's client says so: the session learns of it with the answer.
+
+        LlamaIndex tells it on its event loop.
+        """
         if event.response is not None:
-            self._open().session.after_model(event.response.raw)
+            self._report = event.response.raw
 
     def note_failure(self, error: BaseException) -> None:
         """Notes that a model has refused what it was sent as too long: what `get` gives next is shorter."""
@@ -196,6 +200,9 @@ class TenfoldMemory(BaseMemory):
             sessions: HostSessions[ChatMessage] = HostSessions(CONVERTER, options, self.session)
             self._host = sessions.get()
             self._began_here = not self._host.session.view.length
+        if self._report is not None:
+            report, self._report = self._report, None
+            self._host.session.after_model(report)
         return self._host
 
     def _add(self, messages: Iterable[ChatMessage]) -> bool:
@@ -290,7 +297,7 @@ async def _look_up(lookup: Callable[..., str], **arguments: Any) -> str:  # noqa
     memory = await Context.get_step_context().store.get("memory", default=None)
     if not isinstance(memory, TenfoldMemory):
         raise UsageError("RECALL looks up what a TenfoldMemory keeps: run the agent with memory=TenfoldMemory(...)")
-    _CALLED.set(memory.tools)
+    _CALLED.set(await asyncio.to_thread(lambda: memory.tools))
     return await asyncio.to_thread(partial(lookup, **arguments))
 
 

@@ -149,7 +149,7 @@ class TenfoldSession:
 
     async def add_items(self, items: list[Item]) -> None:
         """Appends items to the conversation."""
-        self._warn_of_missing_config(items)
+        await run_uninterrupted(lambda: self._warn_of_missing_config(items))
         await run_uninterrupted(partial(self._change_items, lambda known: [*known, *items]))
 
     async def pop_item(self) -> Item | None:
@@ -361,5 +361,4 @@ async def _report_usage(talk: _Talk | None, usage: Any) -> None:  # noqa: ANN401
         return
     details = usage.input_tokens_details
     cached, written = getattr(details, "cached_tokens", 0) or 0, getattr(details, "cache_write_tokens", 0) or 0
-    report = partial(talk.host.report_usage, usage.input_tokens, usage.output_tokens, cached=cached, written=written)
-    await asyncio.to_thread(report)
+    await talk.host.areport_usage(usage.input_tokens, usage.output_tokens, cached=cached, written=written)

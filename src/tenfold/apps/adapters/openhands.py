@@ -43,6 +43,7 @@ from tenfold.core.wire.given_values import name_type
 from tenfold.errors import UsageError
 from tenfold.formats.objects.openhands import CONVERTER
 from tenfold.recall.tools import SEARCH, RecallTools
+from tenfold.session.concurrency import run_in_thread, run_uninterrupted
 from tenfold.session.opening import SessionOptions
 
 _TOO_LONG = "context window exceeded"
@@ -118,14 +119,15 @@ class TenfoldCondenser(CondenserBase):
 
     async def acondense(self, view: View, agent_llm: LLM | None = None) -> View | Condensation:
         """Does the same as `condense`, and blocks no event loop."""
-        turn = self._begin(view, agent_llm)
+        turn = await run_uninterrupted(lambda: self._begin(view, agent_llm))
         fitted = await turn.host.afit(turn.messages, **turn.fields)
         if not view.unhandled_condensation_request:
             return self._show(turn, view, fitted)
         if turn.is_refused:
             await turn.host.ashrink(LLMContextWindowExceedError(_TOO_LONG))
         else:
-            await turn.host.afit(turn.messages, to=_choose_target(turn.host), **turn.fields)
+            target = await run_in_thread(lambda: _choose_target(turn.host))
+            await turn.host.afit(turn.messages, to=target, **turn.fields)
         return _build_answer()
 
     def find_tools(self, conversation: str, llm: LLM) -> RecallTools:

@@ -23,6 +23,7 @@ with name_extra(__name__):
 
 from tenfold.apps.adapters.host_sessions import Fitted, HostSession, HostSessions, build_lookups
 from tenfold.formats.objects.strands import CONVERTER, build_blocks, read_blocks
+from tenfold.session.concurrency import run_uninterrupted
 from tenfold.session.opening import SessionOptions
 
 Message = dict[str, Any]
@@ -76,8 +77,7 @@ class TenfoldConversationManager(ConversationManager):
     ) -> AsyncIterator[Any]:
         """Has the model answer the view, and once more a shorter one if the provider refuses it as too long."""
         host = self._find_session(context.agent)
-        if host.session.compactor.window is None:
-            host.session.compactor.use_window(getattr(context.model, "context_window_limit", None))
+        await run_uninterrupted(lambda: _use_window(host, getattr(context.model, "context_window_limit", None)))
         messages, added = _take_out_additions(context)
         system = (
             read_blocks(context.system_prompt) if isinstance(context.system_prompt, list) else context.system_prompt
@@ -101,12 +101,12 @@ class TenfoldConversationManager(ConversationManager):
 
         try:
             async for event in call(fill(fitted)):
-                _report_usage(host, event)
+                await _report_usage(host, event)
                 yield event
         except Exception as exc:  # noqa: BLE001 - `ashrink` raises what is about something else
             fitted = await host.ashrink(_name_overflow(exc))
             async for event in call(fill(fitted)):
-                _report_usage(host, event)
+                await _report_usage(host, event)
                 yield event
 
     def _find_session(self, agent: Any) -> HostSession[Message]:  # noqa: ANN401 - an agent of any kind
@@ -163,7 +163,12 @@ def _find_setting(model: Any, *names: str) -> Any:  # noqa: ANN401 - a model of 
     return next((place[name] for place in places for name in names if place.get(name)), None)
 
 
-def _report_usage(host: HostSession[Message], event: Any) -> None:  # noqa: ANN401 - an event of a stream
+def _use_window(host: HostSession[Message], window: int | None) -> None:
+    if host.session.compactor.window is None:
+        host.session.compactor.use_window(window)
+
+
+async def _report_usage(host: HostSession[Message], event: Any) -> None:  # noqa: ANN401 - an event of a stream
     if not isinstance(event, ModelStopReason):
         return
     usage = event["stop"][2]
@@ -171,4 +176,4 @@ def _report_usage(host: HostSession[Message], event: Any) -> None:  # noqa: ANN4
     cached, written = usage.get("cacheReadInputTokens", 0), usage.get("cacheWriteInputTokens", 0)
     if prompt + output != usage["totalTokens"]:  # else the provider counts the cached ones among the input
         prompt += cached + written
-    host.report_usage(prompt, output, cached=cached, written=written)
+    await host.areport_usage(prompt, output, cached=cached, written=written)
