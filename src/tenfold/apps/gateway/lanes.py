@@ -165,8 +165,8 @@ class Lane:
     """One line of a conversation: its session, and the items of the last request.
 
     The session knows of the items `synced`, and of the others once the work on it is done. `size` are the bytes of the
-    items. `sent_view` is what was sent for the last request that it was asked for, None if that was the request itself.
-    `ledger` adds its requests up while they come.
+    items. `sent_view` is what was sent for the last request that it was asked for, None if that was the request itself,
+    and `is_changed` tells whether it was another. `ledger` adds its requests up while they come.
     """
 
     def __init__(self, session: Session, origin: Lane | None = None) -> None:
@@ -180,6 +180,7 @@ class Lane:
         self.ledger = SessionLedger(SessionFacts(session.address.session), find_prices)
         self.has_pinned_opening = False
         self.sent_view: SentView | None = None
+        self.is_changed = False
         self._later: LaterWork[Any] | None = None
         self._origin, self._branching = origin, asyncio.Lock()
 

@@ -273,29 +273,59 @@ class LiveSessions:
         can_recall: bool = False,
     ) -> PreparedRequest:
         """Has the session of a lane learn of a request, compacts it if it is due, and returns what to send."""
-        before = request.build_mapping()
+        lane.sent_view = None
+        ask = partial(self._ask_session, lane, request, window, aside, can_recall=can_recall)
+        has_recall, made = can_recall and lane.is_changed, None
+        while True:
+            sent, shown, outcome = await ask(has_recall=has_recall)
+            if outcome is not None and outcome.status == "compacted":
+                made = outcome
+            can_recall = can_recall and not (has_recall and outcome is not None and outcome.status == "unsatisfiable")
+            if has_recall is (can_recall and sent is not request):
+                break
+            has_recall = not has_recall  # what is sent has to be what was counted
+        if made is not None and made is not outcome:
+            outcome = replace(made, reading_after=None)
+        lane.is_changed = sent is not request
+        lane.note_synced(request)
+        prepared = await asyncio.to_thread(self._build_prepared, lane, request, sent, outcome, has_recall=has_recall)
+        if prepared.sent is not request and aside is None:  # what stands aside is not there the next time
+            lane.sent_view = SentView.build(request, shown, prepared.sent, has_recall=has_recall, window=window)
+        reason = explain_check(lane.session.session, outcome, prepared.tokens_after, window, request.model)
+        return replace(prepared, reason=reason)
+
+    async def _ask_session(
+        self,
+        lane: Lane,
+        request: ModelRequest,
+        window: int | None,
+        aside: SetAside | None,
+        *,
+        can_recall: bool,
+        has_recall: bool,
+    ) -> tuple[ModelRequest, list[bytes], Outcome | None]:
+        """Has the session of a lane learn of a request, with the recall tools if it `has_recall`.
+
+        Returns what to send, the list as the session gave it, and the Outcome of the check, None if it made none. What
+        is sent is the request itself if nothing is changed and no tools are added.
+        """
+        asked, session = request, lane.session.session
+        if has_recall:
+            asked = await asyncio.to_thread(request.with_tools, RecallTools.build_schemas(request.wire))
+        before, earlier = asked.build_mapping(), session.outcome
         if aside is not None:  # it takes its part of the window, as the tools do
             before["tools"] = before.get("tools", "") + aside.text
-        session, lane.sent_view = lane.session.session, None
-        earlier = session.outcome
 
-        async def ask_session() -> dict[str, Any]:
+        async def ask() -> dict[str, Any]:
             if not lane.has_pinned_opening:
                 await asyncio.to_thread(self._pin_opening, lane, request, before, window)
             recall: RecallMode = "tool" if can_recall else "none"
             return await lane.session.before_model(before, window=window, wire=request.wire, recall=recall)
 
-        after = await lane.run_on_newest(request, ask_session)
-        lane.note_synced(request)
+        after = await lane.run_on_newest(request, ask)
+        sent = await asyncio.to_thread(asked.with_mapping, before, after)
         outcome = session.outcome if session.outcome is not earlier else None
-        prepared = await asyncio.to_thread(
-            self._build_prepared, lane, request, before, after, outcome, can_recall=can_recall
-        )
-        if prepared.sent is not request and aside is None:  # what stands aside is not there the next time
-            shown, has_recall = after[request.list_field], prepared.has_recall
-            lane.sent_view = SentView.build(request, shown, prepared.sent, has_recall=has_recall, window=window)
-        reason = explain_check(session, outcome, prepared.tokens_after, window, request.model)
-        return replace(prepared, reason=reason)
+        return request if sent is asked else sent, after[request.list_field], outcome
 
     def _pin_opening(self, lane: Lane, request: ModelRequest, before: Mapping[str, Any], window: int | None) -> None:
         """Has a session learn of a request before it is compacted for the first time, and pins its opening."""
@@ -305,26 +335,13 @@ class LiveSessions:
         lane.has_pinned_opening = True
 
     def _build_prepared(
-        self,
-        lane: Lane,
-        request: ModelRequest,
-        before: Mapping[str, Any],
-        after: Mapping[str, Any],
-        outcome: Outcome | None,
-        *,
-        can_recall: bool,
+        self, lane: Lane, request: ModelRequest, sent: ModelRequest, outcome: Outcome | None, *, has_recall: bool
     ) -> PreparedRequest:
-        sent = request.with_mapping(before, after)
         session = lane.session.session
         reading = outcome.reading_after if outcome is not None else None
         reading = reading or session.take_reading(floor=session.conversation.sent_overhead)
         hidden = reading.to_provider_part(lane.count_hidden())
-        has_recall = False
-        if sent is not request:
-            sent = sent.with_cache_mark(request.items)
-            has_recall = can_recall
-            if has_recall:
-                sent = sent.with_tools(self.open_recall(lane).build_schemas(request.wire))
+        sent = sent if sent is request else sent.with_cache_mark(request.items)
         return PreparedRequest(
             request,
             sent,
