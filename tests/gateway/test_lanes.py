@@ -20,8 +20,8 @@ from tenfold.core.meter.counters import choose_counter
 from tenfold.session import Session, SessionAddress
 from tenfold.store.base import SessionInfo, Store
 from tenfold.store.location import open_store
-from tests.gateway.conversations import Talk, list_sessions, read_marks
-from tests.gateway.loose_sessions import LooseSessions
+from tests.gateway.conversations import KINDS, Talk, list_sessions, read_marks
+from tests.gateway.loose_sessions import LooseSessions, go_on
 from tests.gateway.serving import run_gateway, serve_gateway, wait_until
 
 FAMILY = Family("tenant", "openai-chat", "key")
@@ -244,6 +244,35 @@ def test_a_fork_found_before_its_origin_has_work_waits_for_it(store: Store) -> N
     (session,) = list_sessions(store)
     stored = read_marks(store, session)
     assert {mark: stored[mark] for mark in shared} == shared
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fork_of_a_session_with_hidden_parts_is_sent_as_its_session_gives_it(kind: str, store: Store) -> None:
+    """Also where all of it would fit: else the log, the bill and the meter take what is sent for something shorter."""
+
+    async def run() -> None:
+        talk = Talk(kind)
+        talk.add_user()
+        talk.add_steps(12, 40)
+        async with httpx.AsyncClient(timeout=500) as client:
+            sessions = LooseSessions(store, client)
+            lane = await sessions.learn(go_on(talk))
+            lane.session.session.compact(to=600)
+            fork = go_on(talk).copy()
+            hidden = await sessions.learn(talk)
+            assert hidden is lane
+            fork.items.pop()
+            fork.add_user("And another question?")
+            for _ in range(2):
+                prepared = await sessions.prepare(fork)
+                assert prepared.lane is not None
+                await prepared.lane.finish_later_work()
+                assert prepared.lane.address.head.startswith("fork-")
+                assert prepared.lane.id == lane.id
+                assert len(prepared.sent.items) < len(fork.items), prepared.reason
+                go_on(fork)
+
+    asyncio.run(run())
 
 
 def test_lists_in_memory_are_bounded_by_their_bytes() -> None:

@@ -202,11 +202,12 @@ class Lane:
     def measure_most(self, request: ModelRequest, window: int) -> ProviderTokens | None:
         """Returns how many tokens a request takes at most, with a token for each byte that is not known.
 
-        None where its session has to tell: something is hidden, or it was opened for this request. Whoever calls holds
-        the session's lock.
+        None where its session has to tell: something is hidden, it was opened for this request, or it has yet to branch
+        off from one that may hide something. Whoever calls holds the session's lock.
         """
         session = self.session.session
-        if (not self.synced and session.leaf is not None) or session.conversation.find_newest_block_id() is not None:
+        is_unknown = self._origin is not None or (not self.synced and session.leaf is not None)
+        if is_unknown or session.conversation.find_newest_block_id() is not None:
             return None
         is_known = bool(self.synced) and self._synced_overhead == _digest_overhead(request)
         reading = session.take_reading(window=window, floor=session.conversation.sent_overhead if is_known else 0)
