@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -37,6 +38,7 @@ from tenfold.apps.adapters.agent_framework import TenfoldProvider
 from tenfold.errors import BadInput, UsageError
 from tenfold.formats.objects.agent_framework import CONVERTER
 from tenfold.store.location import open_store
+from tests.adapters.watched_store import WatchedStore
 from tests.models.loopback import Got, Loopback, Served
 
 PNG = "data:image/png;base64,iVBORw0KGgo="
@@ -105,6 +107,15 @@ def read_parts(count: int) -> Answer:
         return call("read_part", number=number) if number < count else Content.from_text("All is read.")
 
     return answer
+
+
+def test_the_store_is_not_asked_on_the_event_loop(tmp_path: Path) -> None:
+    """Nor are reports written there: other requests would wait for whoever holds the store or the session."""
+    store, usage = WatchedStore(tmp_path / "w.db"), UsageDetails(input_token_count=900, output_token_count=9)
+    agent = Agent(Client(answer=say("Yes."), usage=usage), context_providers=[TenfoldProvider(store=store)])
+    run(agent, "Go.", "On.", session=AgentSession(session_id="one"))
+    assert store.askers
+    assert threading.get_ident() not in store.askers
 
 
 def render(messages: Sequence[Message]) -> str:

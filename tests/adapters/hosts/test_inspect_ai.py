@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ from tenfold.apps.adapters.inspect_ai import TenfoldCompaction, tenfold_model
 from tenfold.errors import BadInput, UsageError
 from tenfold.formats.objects.inspect_ai import CONVERTER
 from tenfold.store.location import open_store
+from tests.adapters.watched_store import WatchedStore
 from tests.models.loopback import Got, Loopback, Served
 
 Answer = Callable[[list[ChatMessage]], ModelOutput]
@@ -376,6 +378,16 @@ def make_list(steps: int) -> list[ChatMessage]:
         words = f"part {number} " + " ".join(f"word{number}x{n}" for n in range(120))
         messages += [answer, ChatMessageTool(content=words, tool_call_id=f"call{number}", function="look")]
     return messages
+
+
+def test_the_store_is_not_asked_on_the_event_loop(tmp_path: Path) -> None:
+    """Nor are reports written there: other requests would wait for whoever holds the store or the session."""
+    store = WatchedStore(tmp_path / "w.db")
+    options: Any = {"store": store, "window": WINDOW}
+    run(react(tools=[look()], submit=False, model=tenfold_model(**options)), build_scripted(work(1)), tmp_path)
+    asyncio.run(TenfoldCompaction(session="mine", **options).compact(build_scripted(), make_list(2), []))
+    assert store.askers
+    assert threading.get_ident() not in store.askers
 
 
 def test_a_list_is_compacted_and_what_stays_are_the_same_objects(store: Path) -> None:

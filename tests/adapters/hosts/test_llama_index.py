@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from tenfold.apps.adapters.llama_index import RECALL, TenfoldMemory
 from tenfold.errors import BadInput, UsageError
 from tenfold.formats.objects.llama_index import CONVERTER
 from tenfold.store.location import open_store
+from tests.adapters.watched_store import WatchedStore
 from tests.models.loopback import Got, Loopback, Served
 from tests.models.provider_rules import find_refusal
 
@@ -110,6 +112,36 @@ def run(agent: Any, task: str, memory: TenfoldMemory | None, **settings: Any) ->
         return str(await agent.run(task, memory=memory, max_iterations=200, **settings))
 
     return asyncio.run(wait())
+
+
+def test_the_store_is_not_asked_on_the_event_loop(tmp_path: Path) -> None:
+    """Nor are reports written there: other requests would wait for whoever holds the store or the session."""
+    store = WatchedStore(tmp_path / "w.db")
+    with Loopback(Served("Yes.", tokens=(900, 9))) as provider:
+        model = OpenAI("gpt-4o", api_base=f"{provider.url}/v1", api_key="nothing", max_retries=0)
+        run(FunctionAgent(tools=[look], llm=model, streaming=False), "Go.", TenfoldMemory("one", store=store))
+    assert store.askers
+    assert threading.get_ident() not in store.askers
+    kept = tenfold.open_session("one", store=store).conversation.read_entries(range(2))
+    assert [getattr(entry, "usage", None) is not None for entry in kept] == [False, True]
+
+
+def test_a_memory_can_be_reset_and_set_before_and_after_it_is_used(store: Path) -> None:
+    """LlamaIndex' own memory may be asked for all of it in any order, and then has what was put last."""
+
+    async def work_with(memory: TenfoldMemory) -> list[list[ChatMessage]]:
+        await memory.areset()
+        seen = [await memory.aget()]
+        await memory.aput(ChatMessage(role="user", content="One?"))
+        seen.append(await memory.aget())
+        await memory.areset()
+        seen.append(await memory.aget())
+        await memory.aset([ChatMessage(role="user", content="Two?"), say("Yes.")])
+        return [*seen, await memory.aget(), await memory.aget_all()]
+
+    seen = asyncio.run(work_with(TenfoldMemory("one", store=store)))
+    assert [[message.content for message in each] for each in seen] == [[], ["One?"], [], *[["Two?", "Yes."]] * 2]
+    assert list_sessions(store) == ["one"]
 
 
 def list_sessions(store: Path) -> list[str]:
