@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from tenfold.config.settings import build_policy
 from tenfold.core.meter.counters import choose_counter, measure_messages
@@ -44,6 +46,8 @@ REPORTS: dict[str, Report] = {
     "that of the request before": lambda _, __, last: last,
     "always the same": lambda _, __, ___: 1_234,
     "the same and likely at first": lambda _, __, ___: 4_000,
+    "always the same and more than any window": lambda _, __, ___: 10**15,
+    "more by the same, and that more than any window": lambda _, tokens, __: tokens + 10**9,
 }
 
 
@@ -134,7 +138,22 @@ def test_a_prompt_that_somebody_adds_behind_us_is_believed_once_two_reports_show
     assert found == [False, True, True, True, True]
 
 
-@pytest.mark.parametrize(("model", "counter"), [(MODEL, "o200k"), ("claude-opus-4-7", "o200k"), ("m", "chars4")])
+COUNTERS = [(MODEL, "o200k"), ("claude-opus-4-7", "o200k"), ("m", "chars4"), ("m", "the caller's")]
+
+
+@pytest.mark.parametrize(("model", "counter"), COUNTERS)
+@given(sizes=st.lists(st.integers(1, 20_000), min_size=2, max_size=20), more=st.integers(1, 10**9))
+@example(sizes=[1_000, 1_000 + SLACK, 1_000 + 2 * SLACK], more=100)
+def test_a_report_that_never_changes_shows_no_surplus(model: str, counter: str, sizes: list[int], more: int) -> None:
+    _, most = find_report_bounds(model, counter)
+    reported = ProviderTokens(int(most * max(sizes)) + SLACK + more)
+    seen: SeenReport | None = None
+    for sent in sizes:
+        seen = judge_report(seen, model=model, counter=counter, sent=Counted(sent), reported=reported)
+        assert not seen.is_believed
+
+
+@pytest.mark.parametrize(("model", "counter"), COUNTERS[:3])
 def test_what_a_tokenizer_may_count_is_believed_and_half_of_it_is_not(model: str, counter: str) -> None:
     least, most = find_report_bounds(model, counter)
     for share in (least, (least + most) / 2, most):

@@ -41,6 +41,9 @@ CALLERS_LEAST, CALLERS_MOST = 0.5, 5.0
 """The same for a counter of the caller, whose error nobody has measured."""
 SLACK = 50
 """Tokens by which small requests may be off: the marks around messages."""
+GROWTH_IN_SLACKS = 3
+"""How many times the slack a request has to grow, by the least that a report allows, before the report can show that it
+grew too: one that never changes is within the slack of a smaller growth."""
 
 
 class ModelCalibration(Struct, frozen=True, array_like=True):
@@ -232,10 +235,10 @@ def judge_report(
 
 def _has_same_surplus(before: SeenReport, sent: Counted, reported: ProviderTokens, least: float, most: float) -> bool:
     growth, shown = sent - before.sent, reported - before.reported
-    if abs(growth) < SLACK:  # too little to tell what grows from what is constant
-        return before.is_believed and abs(shown) <= most * SLACK
     low, high = sorted((least * growth, most * growth))
-    return low - SLACK <= shown <= high + SLACK
+    is_same = low - SLACK <= shown <= high + SLACK
+    shows_growth = least * abs(growth) >= GROWTH_IN_SLACKS * SLACK
+    return is_same and (shows_growth or before.is_believed)
 
 
 def expire_reports(calibration: Calibration) -> Calibration:
