@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -151,6 +152,22 @@ def test_a_report_that_never_changes_shows_no_surplus(model: str, counter: str, 
     for sent in sizes:
         seen = judge_report(seen, model=model, counter=counter, sent=Counted(sent), reported=reported)
         assert not seen.is_believed
+
+
+@given(sizes=st.lists(st.integers(1, 20_000), min_size=2, max_size=20), reported=st.integers(1, 50_000))
+@example(sizes=[7_321, 12_207], reported=24_000)
+@example(sizes=[3_900, 4_200, 4_250], reported=4_000)
+def test_a_report_that_stays_as_it_was_while_the_request_does_not_is_not_believed(
+    sizes: list[int], reported: int
+) -> None:
+    seen: SeenReport | None = None
+    is_doubted = False
+    for before, sent in pairwise([0, *sizes]):
+        seen = judge_report(seen, model=MODEL, counter="o200k", sent=Counted(sent), reported=ProviderTokens(reported))
+        is_doubted = is_doubted or (before > 0 and abs(sent - before) > 4 * SLACK)
+        if is_doubted:
+            assert not seen.is_believed
+            assert "a report of usage is not believed" in seen.explain()
 
 
 @pytest.mark.parametrize(("model", "counter"), COUNTERS[:3])

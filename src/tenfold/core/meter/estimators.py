@@ -111,14 +111,16 @@ class SeenReport(Struct, frozen=True, array_like=True):
         if not self.doubts:
             return ""
         least, most = find_report_bounds(self.model, self.counter)
-        bound = (
-            f"at least {int(least * self.doubted_sent):,}"
-            if self.doubted < least * self.doubted_sent
-            else f"at most {int(most * self.doubted_sent):,}, unless the report before shows the same surplus"
-        )
+        reason = "as many as for the one before, which was larger or smaller"
+        if self.doubted < least * self.doubted_sent:
+            reason = f"it takes at least {int(least * self.doubted_sent):,}"
+        elif self.doubted > most * self.doubted_sent:
+            reason = (
+                f"it takes at most {int(most * self.doubted_sent):,}, unless the report before shows the same surplus"
+            )
         return (
             f"a report of usage is not believed: {self.model or 'the model'} reported {self.doubted:,} tokens for a "
-            f"request of which {self.doubted_sent:,} were counted, and it takes {bound}; our own count decides"
+            f"request of which {self.doubted_sent:,} were counted, and {reason}; our own count decides"
         )
 
 
@@ -221,11 +223,16 @@ def judge_report(
     """Judges the report of a whole request of which we count `sent` tokens, beside the one `before` it.
 
     More than our count explains is believed only where the report before shows the same surplus: a prompt or tools that
-    somebody adds behind us are constant, and a wrong number grows with the request.
+    somebody adds behind us are constant, and a wrong number grows with the request. A number that stays while the
+    request does not is of no request.
     """
     least, most = find_report_bounds(model, counter)
-    if reported > most * sent + SLACK:
-        is_believed = before is not None and _has_same_surplus(before, sent, reported, least, most)
+    has_grown = before is not None and least * abs(sent - before.sent) >= GROWTH_IN_SLACKS * SLACK
+    if before is not None and reported == before.reported and (has_grown or not before.is_believed):
+        is_believed = False
+    elif reported > most * sent + SLACK:
+        is_shown = before is not None and _has_same_surplus(before, sent, reported, least, most)
+        is_believed = is_shown and before is not None and (has_grown or before.is_believed)
     else:
         is_believed = reported >= least * sent - SLACK
     known = before or SeenReport(model, counter, sent, reported)
@@ -236,9 +243,7 @@ def judge_report(
 def _has_same_surplus(before: SeenReport, sent: Counted, reported: ProviderTokens, least: float, most: float) -> bool:
     growth, shown = sent - before.sent, reported - before.reported
     low, high = sorted((least * growth, most * growth))
-    is_same = low - SLACK <= shown <= high + SLACK
-    shows_growth = least * abs(growth) >= GROWTH_IN_SLACKS * SLACK
-    return is_same and (shows_growth or before.is_believed)
+    return low - SLACK <= shown <= high + SLACK
 
 
 def expire_reports(calibration: Calibration) -> Calibration:
