@@ -114,6 +114,18 @@ def test_what_cannot_or_must_not_be_looked_at_says_so(
     assert words in caplog.text
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+@pytest.mark.parametrize("place", ["first", "middle", "last"])
+def test_a_message_that_cannot_be_read_is_named_by_its_place_in_the_list(count: int, place: str) -> None:
+    talk = Talk("chat")
+    work(count)(talk)
+    at = {"first": 1, "middle": len(talk.items) // 2, "last": len(talk.items)}[place]
+    talk.items.insert(at, {"role": "wizard", "content": "Alakazam."})
+    with run_gateway(window=16_000) as (_upstream, gateway):
+        answer = talk.send(gateway.url)
+    assert f"message {at} has role 'wizard'" in answer.headers[HEADER]
+
+
 def test_what_was_changed_has_no_such_header_and_the_log_says_what_came_of_the_check(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

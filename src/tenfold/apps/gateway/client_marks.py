@@ -19,7 +19,7 @@ from tenfold.apps.clients.client_habits import (
 )
 from tenfold.apps.gateway.model_request import ModelRequest
 from tenfold.core.record.message import Text
-from tenfold.core.wire import get_wire, splice
+from tenfold.core.wire import splice
 
 SESSION_HEADER = "x-tenfold-session"
 """Any program that knows its own conversations may name them by it."""
@@ -82,7 +82,7 @@ def find_side_reason(headers: Mapping[str, str], request: ModelRequest) -> str:
 
 def _read_last_text(request: ModelRequest) -> str:
     """Returns the text at the end of a list, "" if it ends with something else than a user's text."""
-    messages = get_wire(request.wire).decode(request.items[-1:])
+    messages = request.decode_item(len(request.items) - 1) if request.items else []
     last = messages[-1] if messages else None
     part = last.parts[-1] if last is not None and last.role == "user" and last.parts else None
     return part.text if isinstance(part, Text) else ""

@@ -11,7 +11,6 @@ from itertools import islice
 from tenfold.apps.gateway.model_request import ModelRequest, count_marks, parse_request
 from tenfold.apps.gateway.unchanged import NO_CALL
 from tenfold.core.record.message import Document, Image, Message, OpaquePart, ToolResult
-from tenfold.core.wire import get_wire
 
 LARGE_BODY = 8 * 1024 * 1024
 """Bytes of a body from which on it is heavy."""
@@ -80,8 +79,8 @@ def find_excess(request: ModelRequest) -> str:
     if bulk := find_bulk(request.body, request.most_values):
         return bulk
     beside = max((len(bytes(raw)) for name, raw in request.fields.items() if name != request.list_field), default=0)
-    wire = get_wire(request.wire)
-    sizes = (_measure_text(item, wire.decode([item])) for item in request.items if len(item) > MAX_TEXT)
+    heavy = (at for at, item in enumerate(request.items) if len(item) > MAX_TEXT)
+    sizes = (_measure_text(request.items[at], request.decode_item(at)) for at in heavy)
     most = max((beside, *sizes))
     return f"{most:,} bytes of text in one place: {MAX_TEXT:,} are looked at at most" if most > MAX_TEXT else ""
 

@@ -85,13 +85,13 @@ def find_family(tenant: str, headers: Mapping[str, str], request: ModelRequest, 
 
 def find_opening(request: ModelRequest) -> str:
     """Returns a digest of the first message of the user, by which sessions without an id are looked for."""
-    digests = (_read_opening(request.wire, item).digest for item in request.items[:OPENING_ITEMS])
+    digests = (_read_opening(request, at).digest for at in range(min(len(request.items), OPENING_ITEMS)))
     return next(filter(None, digests), "")
 
 
 def has_answer(request: ModelRequest) -> bool:
     """Whether a list has an answer of the model in it, so that it is more than the opening of a conversation."""
-    return any(_read_opening(request.wire, item).is_answer for item in request.items)
+    return any(_read_opening(request, at).is_answer for at in range(len(request.items)))
 
 
 class _Opening(Struct, frozen=True):
@@ -101,12 +101,12 @@ class _Opening(Struct, frozen=True):
     is_answer: bool
 
 
-def _read_opening(wire: str, item: bytes) -> _Opening:
+def _read_opening(request: ModelRequest, at: int) -> _Opening:
     """Reads an item once for all requests of a session: the beginning is the same in each."""
-    key = hashlib.blake2b(wire.encode() + item, digest_size=16).digest()
+    key = hashlib.blake2b(request.wire.encode() + request.items[at], digest_size=16).digest()
     found = _OPENINGS.get(key)
     if found is None:
-        messages = get_wire(wire).decode([item])
+        messages = request.decode_item(at)
         digest = next((fingerprint_message(m).hex() for m in messages if m.role == "user"), "")
         is_answer = any(m.role == "assistant" and not has_tool_definitions(m) for m in messages)
         found = _Opening(digest, is_answer)

@@ -11,8 +11,10 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from tenfold.core.record.message import Message
 from tenfold.core.wire import WIRES, get_wire, splice
 from tenfold.core.wire.api import Api
+from tenfold.core.wire.base import DecodedPrefix
 from tenfold.core.wire.fingerprint import fingerprint_message
 from tenfold.core.wire.profiles import Profile
 from tenfold.core.wire.sdk_values import to_json_bytes
@@ -81,7 +83,11 @@ class ModelRequest(Struct, frozen=True):
 
     def has_said(self, at: int, item: bytes) -> bool:
         """Whether the message at a place says the same as another one, apart from cache marks and the like."""
-        return fingerprint_item(self.wire, self.items[at]) == fingerprint_item(self.wire, item)
+        return fingerprint_messages(self.decode_item(at)) == fingerprint_item(self.wire, item)
+
+    def decode_item(self, at: int) -> list[Message]:
+        """Decodes one item of the list by itself. What is said of one that cannot be read names its own place."""
+        return get_wire(self.wire).decode([self.items[at]], prefix=DecodedPrefix(at))
 
     def build_mapping(self) -> dict[str, Any]:
         """Returns the request as `Session.before_model` takes it: its messages as bytes, its tools as one text."""
@@ -166,7 +172,12 @@ def _find_list_field(tool: Raw, api: Api) -> str:
 
 def fingerprint_item(wire: str, item: bytes) -> list[bytes]:
     """Returns what a native message says, apart from cache marks and the like, to be compared."""
-    return [fingerprint_message(message) for message in get_wire(wire).decode([item])]
+    return fingerprint_messages(get_wire(wire).decode([item]))
+
+
+def fingerprint_messages(messages: Sequence[Message]) -> list[bytes]:
+    """Returns what messages say, apart from cache marks and the like, to be compared."""
+    return list(map(fingerprint_message, messages))
 
 
 _PIECE = 65_536
