@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tenfold.core.record.message import Message
+import tenfold
+from tenfold.core.record.message import Message, Text, get_text
 from tenfold.errors import UsageError
 from tenfold.events import CompactionSkip, Event
 from tenfold.session import AsyncSession, Session
 from tenfold.session.drive import Answerer
+from tenfold.store.base import Store
 from tests.engine.making import (
     build_policy,
     get_entries,
@@ -80,11 +82,19 @@ def test_by_name_it_is_appended_and_the_model_gets_all(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CONTINUING)
-def test_a_list_that_shares_more_is_a_rewrite_as_before(name: str) -> None:
-    for append in (False, True):
-        session, listed = open_session(HELD), CONTINUING[name]
-        shown = session.sync(listed, append=append).get_messages()
-        assert shown == listed
+def test_a_list_that_shares_more_is_a_rewrite(name: str) -> None:
+    session, listed = open_session(HELD), CONTINUING[name]
+    assert session.sync(listed).get_messages() == listed
+
+
+@pytest.mark.parametrize("name", CONTINUING)
+def test_by_name_nothing_is_rewritten(name: str) -> None:
+    """What goes on from the end of the log goes on from there, and any other list is appended."""
+    session, listed = open_session(HELD), [message for message in CONTINUING[name] if message.role != "system"]
+    ends = [HELD[at:] for at in range(1, len(HELD)) if listed[: len(HELD) - at] == HELD[at:]]
+    known = len(ends[0]) if ends else 0
+    for _ in range(2):
+        assert session.sync(CONTINUING[name], append=True).get_messages() == [*HELD, *listed[known:]]
 
 
 def test_a_session_without_an_answer_has_nothing_to_lose() -> None:
@@ -167,3 +177,20 @@ def test_the_async_side_says_it_as_well() -> None:
 
     asyncio.run(run())
     assert len(told) == 1
+
+
+@pytest.mark.parametrize("repeated", [1, 2, 3])
+def test_a_new_message_that_repeats_the_first_is_appended(repeated: int, store: Store) -> None:
+    """A host that sends only what is new may say "Hi" twice: the conversation does not begin anew by it."""
+    session = tenfold.open_session("s", model="gpt-4o", store=store)
+    said = ["Hi", "My order is A-17.", "Thank you."]
+    for text in said:
+        session.before_model({"model": "gpt-4o", "messages": [{"role": "user", "content": text}]}, append=True)
+        session.append(Message("assistant", (Text("Yes?"),), "model"))
+    new = [{"role": "user", "content": text} for text in ["Hi", "I am back.", "Now?"][:repeated]]
+    sent = session.before_model({"model": "gpt-4o", "messages": new}, append=True)
+    texts = [text for each in said for text in (each, "Yes?")] + [each["content"] for each in new]
+    assert [message["content"] for message in sent["messages"]] == texts
+    assert list(map(get_text, session.view.get_messages())) == texts
+    again = session.before_model({"model": "gpt-4o", "messages": new}, append=True)
+    assert [message["content"] for message in again["messages"]] == texts, "a request that is sent again adds nothing"

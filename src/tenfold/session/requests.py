@@ -527,7 +527,8 @@ class Requests:
     ) -> HostList:
         """Appends what of a list the log does not have yet, on a new branch if a known message was changed.
 
-        Raises `UsageError` for a list that does not continue the log (see `is_continuation`); `append` appends it.
+        Raises `UsageError` for a list that does not continue the log (see `is_continuation`). With `append` there is no
+        branch: a list that does not go on from the end of the log is appended to it, whatever it repeats.
 
         Nobody may change `messages` afterwards. With `is_floor_ignored`, leading system prompts count as equal
         whatever their text. `run` is the id of the run that new messages belong to. `times` says when each message was
@@ -541,10 +542,10 @@ class Requests:
             return self._append_new(messages, known, run, times)
         match = match_list(messages, view, self._get_fingerprint, is_floor_ignored=is_floor_ignored)
         changed = find_next_message(view.path, match.position)
-        if changed is not None and not is_continuation(messages, match, view, self._get_fingerprint):
-            if not append:
-                raise UnrelatedList(self._explain_apart(messages))
+        if changed is not None and append:
             return self._append_apart(messages, run, times, is_floor_ignored=is_floor_ignored)
+        if changed is not None and not is_continuation(messages, match, view, self._get_fingerprint):
+            raise UnrelatedList(self._explain_apart(messages))
         if changed is None:
             matched = HostList(view, messages, list(match.keys), match.count, is_floor_ignored)
             return self._append_new(messages, matched, run, times)
@@ -570,7 +571,7 @@ class Requests:
     def _append_apart(
         self, messages: list[Message], run: str, times: Sequence[int | None] | None, *, is_floor_ignored: bool
     ) -> HostList:
-        """Appends a list that does not continue the log. What the log ends with already is not appended again."""
+        """Appends a list of new messages. Those at its beginning that the log ends with are not appended again."""
         path_messages = list(self._conversation.view.path.list_messages())
         prompts = list(takewhile(is_system_prompt, messages))
         own = list(takewhile(lambda pair: is_system_prompt(pair[1]), path_messages))
@@ -578,9 +579,11 @@ class Requests:
         if own and not known:
             messages, times = messages[len(prompts) :], times and times[len(prompts) :]
         new = messages[len(known) :]
-        tail = path_messages[len(path_messages) - len(new) :] if len(new) <= len(path_messages) else []
-        if [self._get_fingerprint(*pair) for pair in tail] == [fingerprint_message(m) for m in new]:
-            known = [*known, *tail]
+        held, fingerprints = path_messages[-len(new) :] if new else [], [fingerprint_message(m) for m in new]
+        ends = [self._get_fingerprint(*pair) for pair in held]
+        starts = (at for at, end in enumerate(ends) if end == fingerprints[0])
+        start = next((at for at in starts if ends[at:] == fingerprints[: len(ends) - at]), len(ends))
+        known = [*known, *held[start:]]
         keys = [build_original_key(position) for position, _ in known]
         matched = HostList(self._conversation.view, messages, keys, len(keys), is_floor_ignored, is_partial=True)
         return self._append_new(messages, matched, run, times)
