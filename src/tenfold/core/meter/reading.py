@@ -115,7 +115,7 @@ class AnchoredEstimator(Struct, frozen=True):
         else:
             reading = _read_by_other_model(estimate, known, self.get_factor(known.model, counter), factor, window)
             reading = _with_bounds(reading, reading.slope, find_bounds(model, counter), media, ("earlier usage",))
-        if _exceeds_by_surplus(reading, known.last_overhead):
+        if _has_impossible_surplus(reading, known.last_overhead):
             plain = build_plain_reading(estimate, window, slope=factor, beside=known.last_overhead)
             return add_family_bounds(plain, model, counter, media)
         if row is None or seen is None or seen.is_believed:
@@ -123,7 +123,7 @@ class AnchoredEstimator(Struct, frozen=True):
         return raise_reading(reading, factor, beside=known.last_overhead)  # the older reports may be as wrong
 
 
-def _exceeds_by_surplus(reading: Reading, overhead: Counted) -> bool:
+def _has_impossible_surplus(reading: Reading, overhead: Counted) -> bool:
     """Tells whether reports show more beside what we count than fits the window: no such request can be answered."""
     surplus = max(reading.floor, reading.tokens - reading.slope * reading.estimate) - reading.slope * overhead
     return reading.window is not None and surplus > reading.window
