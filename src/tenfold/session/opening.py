@@ -87,8 +87,8 @@ def open_session(  # noqa: PLR0913 - everything after the id is by keyword
     and `head` the branch.
 
     The names of the model and the policy, and the window, are kept with the session: the next time, in any process, its
-    id is enough. A session that nothing is ever appended to leaves nothing in the store. What was never named comes
-    from the settings (`tenfold.toml` and `TENFOLD_*`), as do your extensions.
+    id is enough. A session without a message leaves nothing in the store. What was never named comes from the settings
+    (`tenfold.toml` and `TENFOLD_*`), as do your extensions.
 
     Call it once for a conversation and keep the session, or once for each request: both give the same views. The
     sessions of a process share the connection to a store, which is closed when the last of them is gone.
@@ -103,31 +103,24 @@ def open_session(  # noqa: PLR0913 - everything after the id is by keyword
     place = common.store or None if store is None else store
     opened = _share_store(place, redact_at_rest=common.redact_at_rest)
     address = SessionAddress(opened, id or IDS.generate(), namespace or common.namespace, head)
-    read_info = partial(opened.read_info, address.namespace, address.session)
     name = policy if isinstance(policy, str) else ""
-    add_named = partial(_add_named, SessionInfo(address.session, model=model, policy=name, window=window or 0))
-    known = read_info() if id else None
-    info = add_named(known)
+    named = SessionInfo(address.session, model=model, policy=name, window=window or 0)
+    known = opened.read_info(address.namespace, address.session) if id else None
+    info = _add_named(named, known)
     provider = (
         build_provider(policy, model) if isinstance(policy, Policy) else _follow_settings(info.policy, info.model)
     )
-    writers = resolve_models(provider().summary.models, info.model)
-    answerer = Answerer(model=_open_summarizer(summarizer, writers))
-
-    def keep_info() -> None:
-        before = read_info()  # somebody else may have used the session first
-        if (after := add_named(before)) != before:
-            opened.create(address.namespace, after)
-
-    if known is not None and info != known:
-        opened.create(address.namespace, info)
+    answerer = Answerer(model=_open_summarizer(summarizer, resolve_models(provider().summary.models, info.model)))
+    keep_named = partial(_keep_named, address, named)
+    if known is not None:
+        keep_named()
     session = Session(
         address,
         provider,
         model=info.model,
         answerer=answerer.with_extensions(config.load_extensions(info.policy)),
         archive=config.load_archive(info.policy),
-        create=keep_info if known is None else None,
+        create=keep_named if known is None else None,
     )
     session.compactor.use_window(info.window or None)
     return session
@@ -144,6 +137,13 @@ def _add_named(named: SessionInfo, known: SessionInfo | None) -> SessionInfo:
         return named
     window = named.window or (known.window if named.model in ("", known.model) else 0)
     return replace(known, model=named.model or known.model, policy=named.policy or known.policy, window=window)
+
+
+def _keep_named(address: SessionAddress, named: SessionInfo) -> None:
+    """Keeps what was named with the session. Somebody else may have begun it meanwhile, or have named the same."""
+    known = address.store.read_info(address.namespace, address.session)
+    if (info := _add_named(named, known)) != known:
+        address.store.create(address.namespace, info)
 
 
 def _share_store(place: Store | str | os.PathLike[str] | None, *, redact_at_rest: bool) -> Store:
