@@ -1,14 +1,14 @@
-"""No pattern of the package takes more than proportional time on runs of one character or pair.
+"""No pattern of the package takes more than proportional time on runs of one character, of a pair, or of its own words.
 
-The test runs this file as a program, since a pattern whose work explodes can only be ended with its process.
+The test runs this file as a program, so that no other test has filled the memory before it, nor set a signal.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
-import pkgutil
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -22,8 +22,7 @@ import pytest
 
 import tenfold
 from tenfold.core.text.language import CueName, load_languages
-
-Pattern = re.Pattern[str] | re.Pattern[bytes]
+from tests.bounds.pattern_words import Pattern, find_starts, find_words, parse
 
 CHARACTERS = " \n\t\raA0.,-_=/\\\"'`([{<:#*@|~\u00e9\u4e2d"
 PAIRS = (
@@ -49,32 +48,52 @@ PAIRS = (
     *("/*", "<!--", "${", "{{", "sk-_", "re_", "pa-", "cio"),
 )
 PROBES = (*CHARACTERS, *PAIRS)
-SHORT, TIMES = 250, 8
+ENDS = ("", " ")
+"""What follows each of a pattern's own words in a run of it: nothing, or what the pattern may not go on with."""
+SHORT, TIMES, REPEATS = 80, 8, 4
+"""The characters of a short run, how many such runs a long one is compared with, and its fewest words."""
 SUSPICIOUS = 2.0
-"""A text in long runs of one character that takes so many times as long as in short runs is looked at closely."""
+"""A text in long runs that takes so many times as long as in short runs is looked at closely."""
+LOOKS = 2
+"""How many probes of a pattern are looked at closely."""
 LONG = 60_000
 GROWTH = 4
-FASTER = 8.0
+SLOWER, FASTER = 6.0, 8.0
 """Work that grows as the size takes 4 times as long for 4 times the text, quadratic work 16 times."""
 NOISE = 0.002
 """Seconds below which a measure of the processor's time says nothing."""
-METHODS = {"match", "fullmatch", "search", "finditer", "findall", "sub", "subn", "split"}
+GUARDED = {
+    "compaction.facts.edit_content._SEARCH_BLOCK",  # is given 20,000 characters
+    "compaction.facts.parse._NOTE_SUFFIX",  # is given one line of a section of facts
+    "compaction.facts.shortened_steps._CALL",  # is given 20,000 characters
+    "compaction.facts.tool_results._FAILED_RUN",  # is given 4,000 characters
+    "core.wire.system_prompt._SUMMARY",  # is given a text that ends where the last summary does
+}
+"""The patterns whose work grows faster than the text, but which are given little of it, or what cannot do so."""
+MOST_SECONDS = 20
+"""After so much of the processor's time the work on a pattern is ended: it explodes."""
+METHODS = "match|fullmatch|search|finditer|findall|sub|subn|split"
+ROOT = Path(tenfold.__file__).parent
 
 
 def collect() -> dict[Pattern, str]:
-    """Returns each compiled pattern of the package with the name under which it was found."""
+    """Returns each compiled pattern of the package with the name under which it was found.
+
+    A module that holds none needs no import: many a framework that the others import would take longer than this test.
+    """
+    for module, path, text in iterate_sources():
+        if path.name != "__main__.py" and re.search(r"^import re$", text, re.MULTILINE):
+            try:
+                importlib.import_module(module)
+            except ModuleNotFoundError:  # the adapter of a framework that is not installed here
+                if "adapters" not in module and "formats.objects" not in module:
+                    raise
     found: dict[Pattern, str] = {}
     seen: set[int] = set()
-    for info in pkgutil.walk_packages(tenfold.__path__, "tenfold."):
-        if not info.name.endswith("__main__") and not info.name.startswith("tenfold.testing"):
-            try:
-                module = importlib.import_module(info.name)
-            except ModuleNotFoundError:  # the adapter of a framework that is not installed here
-                if "adapters" in info.name or "formats.objects" in info.name:
-                    continue
-                raise
-            for name, value in list(vars(module).items()):
-                for where, pattern in _walk(value, f"{info.name}.{name}", seen):
+    for module in sorted(name for name in sys.modules if name.startswith("tenfold.")):
+        if not module.startswith("tenfold.testing"):
+            for name, value in list(vars(sys.modules[module]).items()):
+                for where, pattern in _walk(value, f"{module}.{name}", seen):
                     found.setdefault(pattern, where)
     return found | collect_languages()
 
@@ -109,36 +128,34 @@ def _walk(value: object, where: str, seen: set[int]) -> Iterator[tuple[str, Patt
         yield from _walk(child, f"{where}.{key}", seen)
 
 
-def iterate_uses() -> Iterator[tuple[Path, ast.AST]]:
-    """Every call in the package's code of something that is named as a method of patterns, and its name in itself."""
-    for path in Path(tenfold.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            name = node.func if isinstance(node, ast.Call) else node
-            if isinstance(name, ast.Attribute) and isinstance(name.value, ast.Name) and name.attr in METHODS:
-                yield path, node
+def iterate_sources() -> Iterator[tuple[str, Path, str]]:
+    """Yields each module of the package: its name, path and text."""
+    for path in sorted(ROOT.rglob("*.py")):
+        module = path.parent if path.name == "__init__.py" else path.with_suffix("")
+        if "testing" not in path.parts:
+            yield ".".join(("tenfold", *module.relative_to(ROOT).parts)), path, path.read_text()
 
 
-def collect_inline(uses: list[tuple[Path, ast.AST]]) -> dict[Pattern, tuple[str, str]]:
+def collect_inline() -> dict[Pattern, tuple[str, str]]:
     """Returns each pattern that the code compiles where it uses it, as in `re.sub(r"...", ...)`, and the function."""
     found: dict[Pattern, tuple[str, str]] = {}
-    for path, node in uses:
-        match node:
-            case ast.Call(
-                func=ast.Attribute(value=ast.Name(id="re"), attr=name),
-                args=[ast.Constant(value=str() | bytes() as text), *_],
-            ) if "testing" not in path.parts:
-                found[re.compile(text)] = f"{path.name}:{node.lineno}: re.{name}", name
+    for _, path, text in iterate_sources():
+        for node in ast.walk(ast.parse(text)) if re.search(rf"\bre\.(?:{METHODS})\(", text) else ():
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="re"), attr=name),
+                    args=[ast.Constant(value=str() | bytes() as pattern), *_],
+                ) if name in METHODS.split("|"):
+                    found[re.compile(pattern)] = f"{path.name}:{node.lineno}: re.{name}", name
     return found
 
 
-def find_methods(uses: list[tuple[Path, ast.AST]]) -> dict[str, set[str]]:
+def find_methods() -> dict[str, set[str]]:
     """Returns, for each name in the package's code, the methods of patterns that are called on it."""
     methods: dict[str, set[str]] = defaultdict(set)
-    for path, node in uses:
-        module = ".".join(("tenfold", *path.relative_to(Path(tenfold.__file__).parent).with_suffix("").parts))
-        match node:
-            case ast.Attribute(value=ast.Name(id=owner), attr=name):
-                methods[f"{module if owner.startswith('_') else ''}.{owner}"].add(name)
+    for module, _, text in iterate_sources():
+        for owner, name in re.findall(rf"(?<![\w.])([^\W\d]\w*)\.({METHODS})\b", text):
+            methods[f"{module if owner.startswith('_') else ''}.{owner}"].add(name)
     return methods
 
 
@@ -162,17 +179,37 @@ def measure(pattern: Pattern, method: str, text: str, times: int = 1) -> float:
     return time.thread_time() - start
 
 
-def find_suspicious(pattern: Pattern, method: str) -> tuple[str, ...]:
-    """Finds the probes that take longer in a long run than the same text in short runs. Only they are worth a look."""
-    probes = PROBES
+def list_probes(pattern: Pattern) -> list[str]:
+    """Returns what runs are made of for a pattern: the fixed probes and its own words, where a match may begin."""
+    parts = parse(pattern)
+    own = [word + end for word in find_words(parts) for end in ENDS]
+    starts = find_starts(parts, set("".join((*PROBES, *own))))
+    return [probe for probe in dict.fromkeys((*PROBES, *own)) if not starts.isdisjoint(probe)]
+
+
+def rate(pattern: Pattern, method: str, probe: str) -> float:
+    """Returns how many times as long a long run of the probe takes as the same text in short runs."""
+    size = max(SHORT, REPEATS * len(probe))
+    if measure(pattern, method, repeat(probe, size)) > NOISE:  # a long run might take hours
+        return TIMES
+    short, long = repeat(probe, size), repeat(probe, size * TIMES)
+    ratio = float(TIMES)
     for _ in range(3):
-        probes = tuple(
-            probe
-            for probe in probes
-            if measure(pattern, method, (probe * SHORT * TIMES)[: SHORT * TIMES])
-            > SUSPICIOUS * measure(pattern, method, (probe * SHORT)[:SHORT], TIMES)
-        )
-    return probes
+        ratio = min(ratio, measure(pattern, method, long) / measure(pattern, method, short, TIMES))
+        if ratio < SUSPICIOUS:
+            break
+    return ratio
+
+
+def find_suspicious(pattern: Pattern, method: str) -> list[str]:
+    """Finds the probes whose long runs take longest beside the same text in short runs. Only they are worth a look."""
+    ratios = {probe: rate(pattern, method, probe) for probe in list_probes(pattern)}
+    return sorted((probe for probe, ratio in ratios.items() if ratio > SUSPICIOUS), key=ratios.__getitem__)[-LOOKS:]
+
+
+def repeat(probe: str, size: int) -> str:
+    """Returns a run of the probe that has so many characters."""
+    return (probe * (size // len(probe) + 1))[:size]
 
 
 def find_faster(pattern: Pattern, method: str) -> str:
@@ -182,49 +219,69 @@ def find_faster(pattern: Pattern, method: str) -> str:
     stand there, and then no more.
     """
     for probe in find_suspicious(pattern, method):
-        size = LONG // GROWTH**4
-        small = min(measure(pattern, method, (probe * size)[:size]) for _ in range(3))
+        size = LONG // GROWTH**6
+        small = min(measure(pattern, method, repeat(probe, size)) for _ in range(3))
         was_faster = False
         while size < LONG:
-            text = (probe * size * GROWTH)[: size * GROWTH]
+            text = repeat(probe, size * GROWTH)
             large = measure(pattern, method, text)
             if large > FASTER * small and large > NOISE:
                 large = min(large, *(measure(pattern, method, text) for _ in range(3)))
             is_faster = large > FASTER * small and large > NOISE
             if is_faster and was_faster:
                 return f"runs of {probe!r}: {GROWTH} times {size:,} characters take {large / small:.0f} times as long"
+            if NOISE < large < SLOWER * small:  # it looks ahead so far, and no farther
+                break
             small, size, was_faster = large, size * GROWTH, is_faster
     return ""
 
 
-@pytest.mark.parametrize(("pattern", "found"), [("a+b", True), (" *\\n", True), (".{0,300}b", False), ("[ab]+", False)])
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("a+b", True),
+        (" *\\n", True),
+        (".{0,300}b", False),
+        ("[ab]+", False),
+        ("(?:secret|pass(?:word|wd))(?![a-z]*_)x", True),
+        ("secret(?![a-z]{0,100}_)x", False),
+        (r"\(Open file: ([^)\n]+)\)", True),
+        (r"xox[ab][.-](?=[\w.-]*\d\d)", True),
+    ],
+)
 def test_work_that_grows_faster_than_the_text_is_found(pattern: str, *, found: bool) -> None:
     assert bool(find_faster(re.compile(pattern), "finditer")) is found
 
 
 def test_the_work_of_every_pattern_grows_as_the_text_does() -> None:
-    ran = subprocess.run([sys.executable, __file__], capture_output=True, text=True, timeout=500, check=True)
+    command = [sys.executable, "-m", __name__]
+    ran = subprocess.run(command, cwd=ROOT.parents[1], capture_output=True, text=True, timeout=500, check=True)
     assert ran.stdout == ""
     assert int(ran.stderr.split()[0]) > 500, "the patterns are looked for where they are"
 
 
 def main() -> None:
     """Prints a line for each pattern, method and probe whose work grows faster than the text."""
-    uses = list(iterate_uses())
-    methods, inline = find_methods(uses), collect_inline(uses)
-    del uses  # the trees, which the garbage collector would walk
-    found = collect()
-    for pattern, where in sorted(found.items(), key=lambda item: item[1]):
-        for method in choose_methods(where, methods):
-            faster = find_faster(pattern, method)
+    signal.signal(signal.SIGVTALRM, _end)
+    methods, found = find_methods(), collect()
+    uses = [(pattern, where, name) for pattern, where in found.items() for name in choose_methods(where, methods)]
+    for pattern, (place, name) in collect_inline().items():
+        uses.append((pattern, place, name if name in {"match", "fullmatch"} else "finditer"))
+    for pattern, where, method in sorted(uses, key=lambda use: use[1:]):
+        if where.removeprefix("tenfold.") not in GUARDED:
+            signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
+            try:
+                faster = find_faster(pattern, method)
+            except TimeoutError:
+                faster = f"a run of its own words: it takes more than {MOST_SECONDS} seconds"
             if faster:
                 print(f"{where}.{method} on {faster}", flush=True)
-    for pattern, (place, name) in inline.items():
-        method = name if name in ("match", "fullmatch") else "finditer"
-        faster = find_faster(pattern, method)
-        if faster:
-            print(f"{place} on {faster}", flush=True)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     print(f"{len(found)} patterns", file=sys.stderr)
+
+
+def _end(*_signal: object) -> None:
+    raise TimeoutError
 
 
 if __name__ == "__main__":

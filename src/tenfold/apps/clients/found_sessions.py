@@ -24,8 +24,7 @@ from tenfold.formats.session_files import read_data
 _HEAD_BYTES = 65_536
 _TITLE_BYTES = 262_144
 """Bytes of a file within which the user's first words are looked for, where the client keeps no title."""
-_TASK_TEXT = re.compile(r"<task>\s*(.*?)\s*</task>", re.DOTALL)
-_TASK_FOLDER = re.compile(r"# Current Working Directory \((.+?)\) Files")
+_TASK_FOLDER = re.compile(r"# Current Working Directory \((.{1,1000}?)\) Files")
 _TITLE_LENGTH = 200
 Json = dict[str, Any]
 
@@ -335,11 +334,12 @@ class _TaskDescriber:
             self._histories[folder] = _read_task_history(folder / "state" / "taskHistory.json")
         about = self._histories[folder].get(id_, {})
         text = _read_first_text(path)
-        task, place = _TASK_TEXT.search(text), _TASK_FOLDER.search(text)
+        task, closing, _ = text.partition("<task>")[2].partition("</task>")
+        place = _TASK_FOLDER.search(text)
         return _Described(
             id_,
             str(about.get("cwdOnTaskInitialization") or (place[1] if place else "")),
-            str(about.get("task") or (task[1] if task else text)),
+            str(about.get("task") or (task.strip() if closing else text)),
         )
 
 

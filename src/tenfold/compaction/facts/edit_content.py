@@ -32,9 +32,9 @@ _NEW_KEY_NAMES = (
 _NEW_KEYS = tuple(_NEW_KEY_NAMES.split())
 _PATCH_KEYS = ("patch", "diff", "input", "patch_text", "patchText", "unified_diff")
 _DEFINITION = re.compile(
-    r"^[ \t]*(?:(?:export|default|public|private|protected|static|async|abstract|final|pub(?:\([^)]*\))?) )*"
+    r"^[ \t]*(?:(?:export|default|public|private|protected|static|async|abstract|final|pub(?:\([^)]{0,200}\))?) )*"
     r"(?:(?:def|class|function\*?|interface|type|enum|struct|fn|func|trait|impl|module|namespace|mixin|protocol) "
-    r"(?:\([^)]*\) )?([A-Za-z_$][\w.$]*)|(?:const|let|var) ([A-Za-z_$][\w$]*) = (?:async )?(?:\(|function))",
+    r"(?:\([^)]{0,200}\) )?([A-Za-z_$][\w.$]*)|(?:const|let|var) ([A-Za-z_$][\w$]*) = (?:async )?(?:\(|function))",
     re.MULTILINE,
 )
 """A line that defines a function, class or type."""

@@ -18,9 +18,6 @@ FOOTER_TAGS: tuple[tuple[str, type[FileRead | ChangedFile]], ...] = (
     ("modified-files", ChangedFile),
 )
 """The tag of each list, and what it is parsed as."""
-_FOOTERS = tuple(
-    (f"\n</{tag}>", re.compile(rf"(?<!\n)\n*<{tag}>\n(?:.*?\n)?</{tag}>", re.DOTALL)) for tag, _ in FOOTER_TAGS
-)
 _MORE = re.compile(r"\([\d,]+ more\)")
 
 
@@ -54,7 +51,11 @@ def parse_footer(text: str, *, position: int = -1) -> tuple[Fact, ...]:
 
 def without_footer(text: str) -> str:
     """Returns a summary's text without its lists of files, which are made anew."""
-    for end, footer in _FOOTERS:
-        listed, last, rest = text.rpartition(end)
-        text = footer.sub("", listed + last) + rest
+    for tag, _ in FOOTER_TAGS:
+        *listed, rest = text.split(closing := f"\n</{tag}>")
+        kept: list[str] = []
+        for piece in listed:
+            before, opening, _ = f"{piece}\n".partition(f"<{tag}>\n")
+            kept.append(before.rstrip("\n") if opening else piece + closing)
+        text = "".join((*kept, rest))
     return text

@@ -471,5 +471,7 @@ def list_reported_renames(command: str, output: str) -> list[FileEffect]:
 
 
 _GIT_REPLAY = re.compile(r"\bgit (?:-\S+ \S+ )?(?:revert|cherry-pick|merge|pull|am)\b")
-_RENAME_LINE = re.compile(r"^ rename ([^{\n]*?)\{?([^{}\n]*?) => ([^{}\n]*?)(?:\}([^\n]*?))? \(\d+%\)$", re.MULTILINE)
+_RENAME_LINE = re.compile(
+    r"^ rename (?:([^{\n]*+)\{)?((?:(?! => )[^{}\n])*+) => ([^{}\n]*?)(?:\}([^\n]*?))? \(\d+%\)$", re.MULTILINE
+)
 """As in ` rename src/{old.py => new.py} (98%)`, or without braces."""

@@ -82,10 +82,9 @@ _PATCH_FILE = re.compile(
 )
 _PATCHES = re.compile(r"\*\*\* Begin Patch\n.*?(?:\*\*\* End Patch|\Z)", re.DOTALL)
 _PATCH_COMMAND = re.compile(r"apply_?patch(?: '\s*')?")
-_PATCH_PROGRAM = re.compile(r"\b(?:git apply|git am|patch)\b[^\n]*<<")
-"""Matches a command that does nothing but apply a patch, once the patch itself is taken out."""
+_PATCH_PROGRAM = re.compile(r"\b(?:git apply|git am|patch)\b")
 _SHELL_SCRIPT = re.compile(r"(?:\S*/)?(?:ba|z|da|k|fi)?sh\n-[a-z]*c")
-_OPEN_FILE = re.compile(r"\(Open file: ([^)\n]+)\)")
+_OPEN_FILE = re.compile(r"\(Open file: ([^)\n]{1,400})\)")
 _AGENT_EDIT = re.compile(r"^edit\s+(?:\d+:\d+|[\"'<])")
 
 
@@ -232,7 +231,7 @@ def _interpret_shell(command: str, open_file: str, arguments: dict[str, object])
         command = _PATCHES.sub("", command)
         if patch_effects and _PATCH_COMMAND.fullmatch(normalize_command(command)):
             return _build_patch_action("apply_patch", patch_effects, arguments)
-    elif "+++ " in command and _PATCH_PROGRAM.search(command):
+    elif "+++ " in command and _has_inline_patch(command):
         patch_effects = _parse_patch(command)
     command = inline_heredocs(command)
     file_effects = (*patch_effects, *find_file_effects(command, open_file))
@@ -243,6 +242,11 @@ def _interpret_shell(command: str, open_file: str, arguments: dict[str, object])
     return ToolAction(
         verb="shell", label=label, source="$ " + normalize_command(command), effects=file_effects, arguments=arguments
     )
+
+
+def _has_inline_patch(command: str) -> bool:
+    """Tells whether a line gives a here-document to a program that applies patches."""
+    return any(_PATCH_PROGRAM.search(line.rpartition("<<")[0]) for line in command.split("\n"))
 
 
 def _build_patch_action(name: str, effects: tuple[FileEffect, ...], arguments: dict[str, object]) -> ToolAction:

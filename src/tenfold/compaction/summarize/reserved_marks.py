@@ -33,7 +33,7 @@ _HEADING = re.compile(
 )
 _UNDERLINE = re.compile(r"[ \t]*(?:=+|-{2,})[ \t]*")
 _EDGE_MARKS = "#*_-=~`>+\u2022\u00b7|: \t."
-_HTML_HEADING = re.compile(r"</?(?:h\d|b|strong)\b[^>]*>", re.IGNORECASE)
+_HTML_HEADING = re.compile(r"</?(?:h\d|b|strong)\b[^>]{0,200}>", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<!\d)\d{1,9}[.)]\s+")
 _VOUCHING = re.compile(r"(?P<words>[^()]+)\((?:[^()]*[^\w()])?(?:user|human)s?\b[^()]*\)", re.IGNORECASE)
 _MAX_HEADING_CHARS = 200

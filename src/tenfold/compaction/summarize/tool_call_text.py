@@ -10,7 +10,7 @@ import re
 
 _TAGS = r"(?:antml:)?(?:tool_calls?|function_calls?|invoke|tool_use|tool_code|function(?==))"
 _CALL = re.compile(
-    rf"^[ \t]*(?:<(?P<tag>{_TAGS})\b[^>]*>(?:.*?</(?P=tag)>|.*)"
+    rf"^[ \t]*(?:<(?P<tag>{_TAGS})\b[^>]{{0,1000}}>(?:.*?</(?P=tag)>|.*)"
     r"|(?:\[TOOL_CALLS\]|<\|(?:tool|python_tag)|functools\[).*"
     r"|\**Action\**:\**[ \t]*[^\n]+\n+[ \t]*\**Action Input\**:.*)",
     re.DOTALL | re.MULTILINE | re.IGNORECASE,

@@ -79,9 +79,7 @@ WINDOWS: tuple[ModelWindow, ...] = (
 """Compared on 2026-11-21 with the vendors' pages, as stored publicly, and with the data of genai-prices 0.2.3. Where
 that registry rounds (1,000,000 for Gemini), the vendor's figure is used.
 """
-_RELEASE_SUFFIX = re.compile(
-    r"(?:[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|\d{4}|\d{2}-\d{2}|0\d\d)|-latest|-preview|-exp)*(?:-v\d+)?(?::[\w.-]+)?"
-)
+_RELEASE_SUFFIX = re.compile(r"(?:[-@](?:\d{8}|\d{4}|\d{2}-\d{2}|0\d\d)|-latest|-preview|-exp)*(?:-v\d+)?(?::[\w.-]+)?")
 
 
 def find_window_row(model: str) -> ModelWindow | None:

@@ -55,17 +55,17 @@ _OTHER_KEYS = (
     ("pat", r"pat(?=[A-Za-z]{0,100}\d)[A-Za-z0-9]{14}\.[0-9a-f]{64}\b"),
     ("sl.", r"sl\.(?=[A-Za-z_-]{0,100}\d)[A-Za-z0-9_-]{60,}"),
     ("s.", r"s\.(?=[A-Za-z]{0,100}\d)(?=[a-z0-9]{0,100}[A-Z])[A-Za-z0-9]{24}\b"),
-    ("EAAA", r"EAAA(?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{56,}"),
+    ("EAAA", r"EAAA(?=[A-Za-z_-]{0,300}\d)[A-Za-z0-9_-]{56,}"),
     ("SK", r"SK[0-9a-f]{32}\b"),
     ("Q~", r"[A-Za-z0-9_~.-]{3}\dQ~[A-Za-z0-9_~.-]{31,34}"),
     (".atlasv1.", r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_=-]{60,}"),
     (".eyJ", r"(?:sk|pk)\.eyJ[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{16,}"),
     # Discord's tokens have no word of their own: the id of the bot, a time, and a signature.
-    (".", r"[MNO](?=[A-Za-z_-]*\d)[A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}(?![\w.-])"),
+    (".", r"[MNO](?=[A-Za-z_-]{0,26}\d)[A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}(?![\w.-])"),
 )
 _NAMED_FORMS = (
     rf"(?:{'|'.join(map(re.escape, _LETTER_KEYS))})(?=[A-Za-z]*\d)[A-Za-z0-9]{{18,}}(?:-[A-Za-z0-9]{{12,}})?"
-    rf"|(?:{'|'.join(map(re.escape, _SIGN_KEYS))})(?=[A-Za-z_.-]*\d)[A-Za-z0-9_.-]{{16,}}"
+    rf"|(?:{'|'.join(map(re.escape, _SIGN_KEYS))})(?=[A-Za-z_.-]{{0,300}}\d)[A-Za-z0-9_.-]{{16,}}"
 )
 _NAMED_KEY = re.compile(rf"(?<![A-Za-z0-9_])(?:{_NAMED_FORMS})")
 _STARTS = frozenset(beginning[:3] for beginning in (*_LETTER_KEYS, *_SIGN_KEYS))

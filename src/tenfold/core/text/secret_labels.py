@@ -74,7 +74,7 @@ _AUTHORIZATION = re.compile(
 )
 _SIGNATURE = re.compile(r"(\bsignature=)([0-9a-f]{40,})", re.IGNORECASE)
 _COOKIES = re.compile(
-    r"((?:\b(?:set-)?cookie\\*[\"']?\s*[:=]\s*|\s--cookie(?:\s+|=)|\s-b\s+(?=\\*[\"']))\\*[\"']?)([^\s\"'\\]+=[^\n\"'\\]+)",
+    r"((?:\b(?:set-)?cookie\\*[\"']?\s*[:=]\s*|\s--cookie(?:\s+|=)|\s-b\s+(?=\\*[\"']))\\*[\"']?)([^\s\"'\\]{1,300}=[^\n\"'\\]+)",
     re.IGNORECASE,
 )
 _COOKIE_VALUE = re.compile(r"(?<==)[^;\s\"'=]{8,}=*")

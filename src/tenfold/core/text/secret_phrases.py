@@ -36,7 +36,7 @@ _LINK = (
 )
 _VALUE = rf"(\\*[{_QUOTES}]{{0,2}})([!#-&()+-\[\]-_a-~]{{4,100}})"
 _PASSWORD = re.compile(
-    rf"((?i:(?:{'|'.join((*_ASCII_WORDS, *OTHER_PASSWORD_WORDS))}|\bpw(?![a-z])|\bpass(?![a-z]))(?![a-z]*[_(])"
+    rf"((?i:(?:{'|'.join((*_ASCII_WORDS, *OTHER_PASSWORD_WORDS))}|\bpw(?![a-z])|\bpass(?![a-z]))(?![a-z]{{0,100}}[_(])"
     rf"(?:[^\n.;:\uff1a=|{_QUOTES}]{{0,40}}?{_LINK}|\s+(?=\S*\d)))){_VALUE}"
 )
 _AS_PASSWORD = re.compile(

@@ -16,7 +16,7 @@ _LONGEST_WORD = 12
 """Length of the longest word after a flag that is read as prose, as in "the --password option"."""
 _HARMLESS_VALUE = re.compile(
     r"^(?:[\d.]{1,15}|true|false|none|null|undefined|string|number|\[?redacted.*|[$<{(%].*|(?:~|\.{1,2})(?:/[\w.-]+)+"
-    r"|[x*.#_?-]+|[\w-]{0,12}\.{1,3}|(?:your|change|example|dummy|placeholder|insert|enter)(?:[-_]?\w+)*"
+    r"|[x*.#_?-]+|[\w-]{0,12}\.{1,3}|(?:your|change|example|dummy|placeholder|insert|enter)\w*(?:-\w+)*"
     r"|pass(?:word|wd|phrase)?|secret|token|api_?key"
     r"|/?(?:[\w-]+/)*[\w-]+\.(?:cfg|conf|crt|env|go|ini|java|jsx?|json|key|kt|log|md|pem|php|py|rb|rs|rst|sh|toml|tsx?"
     r"|txt|ya?ml))$",
