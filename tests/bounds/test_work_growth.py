@@ -13,7 +13,9 @@ import pytest
 import tenfold
 from tenfold import Session, SessionAddress, open_store
 from tenfold.compaction.facts.extractor import extract_facts
+from tenfold.compaction.facts.ledger import settle_rules
 from tenfold.compaction.facts.redacted_messages import redact_message
+from tenfold.core.record.fact import Rule
 from tenfold.core.record.message import Message, Text, ToolCall, ToolResult
 from tenfold.core.text.excerpts import Keep, excerpt, flatten, strip_escapes
 from tenfold.core.text.memoize import SIZES
@@ -107,3 +109,36 @@ def test_work_grows_as_what_was_pasted(name: str) -> None:
         else:
             faster.append(pasted)
     assert faster == []
+
+
+def compact_messages(said: str, pairs: int) -> None:
+    messages = [
+        {"role": role, "content": said.format(number) if role == "user" else f"done {number}"}
+        for number in range(pairs)
+        for role in ("user", "assistant")
+    ]
+    tenfold.compact([*messages, {"role": "user", "content": "next"}], to=len(messages) * 2)
+
+
+def settle(said: str, count: int) -> None:
+    settle_rules([Rule(said.format(number), number, live=False, effect="states") for number in range(count)])
+
+
+@pytest.mark.parametrize(
+    ("work", "said", "count"),
+    [
+        (compact_messages, "{} Never touch file{{}} again.", 300),
+        (compact_messages, "{} Keep answers under {{}} words.", 300),
+        (settle, "{} There are {{}} files.", 5_000),
+    ],
+)
+def test_work_grows_as_the_number_of_messages(work: Callable[[str, int], None], said: str, count: int) -> None:
+    work(said.format("warm up"), 10)
+    for attempt in range(3):  # other texts each time, since much is remembered by its text
+        start = time.thread_time()
+        work(said.format(attempt), count)
+        middle = time.thread_time()
+        work(said.format(attempt), count * GROWTH)
+        if time.thread_time() - middle < FASTER * (middle - start):
+            return
+    pytest.fail(f"{GROWTH} times {count} messages take more than {FASTER:.0f} times as long")

@@ -7,7 +7,8 @@ rule is meant follows from the words that both sentences share. What anybody els
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -48,17 +49,22 @@ class Instruction(Struct, frozen=True, omit_defaults=True):
 def settle_rules(rules: Iterable[Rule]) -> list[Rule]:
     """Returns the rules, oldest first, with each settled that a later one ends."""
     out = sorted(rules, key=lambda rule: rule.order)
+    languages = {language for rule in out if (language := detect_language(rule.text)) is not None}
+    held: dict[int, Rule] = {}  # what a later one may end, by its number
+    numbers: dict[_Trait, list[int]] = defaultdict(list)
     for number, later in enumerate(out):
-        if later.end or later.effect == "quotes":
-            continue
-        targets = _find_targets(later, out[:number])
+        targets = [] if later.end or later.effect == "quotes" else _find_targets(later, held, numbers)
         for target in targets:
             end: RuleEnd = "revoked" if later.effect in {"permits", "revokes"} else "superseded"
-            out[target] = replace(out[target], live=False, end=end)
+            out[target] = replace(held.pop(target), live=False, end=end)
         if targets and later.effect in {"permits", "states"}:
             out[number] = replace(later, live=True, effect="gives")
         elif targets and later.effect == "revokes":
             out[number] = replace(later, live=False)
+        if out[number].live and out[number].effect in _GIVING:
+            held[number] = out[number]
+            for trait in {trait for language in languages for trait in _list_traits(later.text, language)}:
+                numbers[trait].append(number)
     return out
 
 
@@ -68,21 +74,30 @@ _AMENDING: tuple[RuleEffect, ...] = ("gives", "replaces", "states")
 """The effects of what ends an earlier rule by another amount."""
 
 
-def _find_targets(later: Rule, earlier: Sequence[Rule]) -> list[int]:
-    """Returns which of the earlier rules a later one ends."""
+_Trait = tuple[object, ...]
+"""What two rules must share for one to end the other: a word, the unit of an amount, or the words without amounts."""
+
+
+def _list_traits(text: str, language: Language) -> list[_Trait]:
+    amount = _find_amount(text, language)
+    words: list[_Trait] = [("word", language.code, word) for word in _find_subject(text, language)]
+    form = tuple(part for at, part in enumerate(_split_numbers(text)) if at % 3 != 1)
+    return [*words, ("form", form), *([("amount", language.code, amount[1])] if amount is not None else [])]
+
+
+def _find_targets(later: Rule, held: Mapping[int, Rule], numbers: Mapping[_Trait, list[int]]) -> list[int]:
+    """Returns which of the rules that hold a later one ends. `numbers` says which have a trait."""
     language = detect_language(later.text)
     if language is None:
         return []
     subject = _find_subject(later.text, language)
+    kinds = {"gives": {"form", "amount"}, "states": {"amount"}, "replaces": {"word", "amount"}}
+    traits = [each for each in _list_traits(later.text, language) if each[0] in kinds.get(later.effect, {"word"})]
     return [
         number
-        for number, rule in enumerate(earlier)
-        if rule.live
-        and rule.effect in _GIVING
-        and (
-            _is_ended(later, subject, rule, language)
-            or (later.effect in _AMENDING and _has_new_amount(later, rule, language))
-        )
+        for number in {number for trait in traits for number in numbers.get(trait, ()) if number in held}
+        if _is_ended(later, subject, held[number], language)
+        or (later.effect in _AMENDING and _has_new_amount(later, held[number], language))
     ]
 
 
@@ -136,7 +151,7 @@ def _is_same_but_for_a_quantity(later: str, earlier: str, language: Language) ->
     return unit is None or unit not in language.common
 
 
-# Every rule is compared with every earlier one, so what is read from its text is kept.
+# A rule is compared with many others, so what is read from its text is kept.
 
 
 @memoize

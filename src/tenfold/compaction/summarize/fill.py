@@ -54,7 +54,7 @@ from tenfold.compaction.summarize.writer import (
     WritingJob,
     get_footer_renderer,
     get_text_kinds,
-    read_unit,
+    read_units,
 )
 from tenfold.core.record.block import (
     NO_BATCHES,
@@ -508,7 +508,7 @@ def build_job(view: View, goal: Goal, piece: DraftPiece, budget: int, request: F
     kept: list[tuple[int, Message]] = []
     previous: list[str] = []
     has_notes = False
-    for source in (source for unit in piece.units for source in read_unit(piece, unit)):
+    for source in (source for _, sources in read_units(piece) for source in sources):
         if source.summary is not None:
             has_notes = has_notes or NOTES_FRAME in source.summary
             previous.append(get_narrative(source.summary, request.settings))

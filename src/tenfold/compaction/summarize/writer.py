@@ -88,16 +88,19 @@ class SourceMessage(Struct, frozen=True):
     is_kept: bool
 
 
-def read_unit(piece: DraftPiece, unit: Unit) -> Iterator[SourceMessage]:
-    """Yields the messages of one of the piece's units: without secrets, and as an earlier stage has shortened them."""
+def read_units(piece: DraftPiece) -> Iterator[tuple[Unit, list[SourceMessage]]]:
+    """Yields each unit of the piece with its messages: without secrets, and as an earlier stage has shortened them."""
     kept_positions = get_shown_positions(piece.shown_items)
     shortened = dict(piece.shortened_messages)
-    for shown in unit.visible_messages:
-        text = get_summary_text(shown.message)
-        position = shown.position if shown.original_position is None else shown.original_position
-        is_kept = shown.original_position is not None and shown.original_position in kept_positions
-        message = redact_message(shortened.get(shown.key, shown.message))
-        yield SourceMessage(position, message, text, is_kept)
+    for unit in piece.units:
+        sources: list[SourceMessage] = []
+        for shown in unit.visible_messages:
+            text = get_summary_text(shown.message)
+            position = shown.position if shown.original_position is None else shown.original_position
+            is_kept = shown.original_position is not None and shown.original_position in kept_positions
+            message = redact_message(shortened.get(shown.key, shown.message))
+            sources.append(SourceMessage(position, message, text, is_kept))
+        yield unit, sources
 
 
 class Writer(Protocol):

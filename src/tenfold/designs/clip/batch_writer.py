@@ -25,7 +25,7 @@ from tenfold.compaction.summarize.ladder import (
     WritingGenerator,
 )
 from tenfold.compaction.summarize.write import write_summary
-from tenfold.compaction.summarize.writer import WritingJob, read_unit
+from tenfold.compaction.summarize.writer import WritingJob, read_units
 from tenfold.core.record.ask import Answer, SummaryAsk
 from tenfold.core.record.block import (
     OWN_BLOCK,
@@ -395,9 +395,9 @@ def split_parts(job: WritingJob) -> list[list[UnitMessages] | EarlierSummary]:
     """
     out: list[list[UnitMessages] | EarlierSummary] = []
     items: list[tuple[int, Message]] = []
-    for unit in job.piece.units:
+    for unit, sources in read_units(job.piece):
         texts: list[str] = []
-        for source in read_unit(job.piece, unit):
+        for source in sources:
             if source.summary is not None:
                 texts.append(get_text_before_facts(source.summary))
             elif not source.is_kept:

@@ -13,7 +13,7 @@ from tenfold.compaction.facts.file_footer import FOOTER_TAGS, without_footer
 from tenfold.compaction.summarize.asking import clean_text
 from tenfold.compaction.summarize.ladder import RUNGS, SummaryResult, SummaryTask, WritingGenerator
 from tenfold.compaction.summarize.write import write_summary
-from tenfold.compaction.summarize.writer import Footer, WritingJob, read_unit, run_together
+from tenfold.compaction.summarize.writer import Footer, WritingJob, read_units, run_together
 from tenfold.core.record.block import FileLists, add_costs
 from tenfold.core.record.message import Message
 from tenfold.core.text.excerpts import Count
@@ -105,7 +105,7 @@ def _write_history(job: WritingJob) -> WritingGenerator:
 
 def _list_beginning(job: WritingJob, turn: int) -> tuple[tuple[int, Message], ...]:
     """Returns the exchange's messages before the cut, including the user's own, although that stays in view."""
-    sources = (source for unit in job.piece.units if unit.first >= turn for source in read_unit(job.piece, unit))
+    sources = (source for unit, read in read_units(job.piece) if unit.first >= turn for source in read)
     return tuple((source.position, source.message) for source in sources)
 
 
