@@ -19,6 +19,7 @@ from agents import (
     Agent,
     OpenAIChatCompletionsModel,
     OpenAIProvider,
+    OpenAIResponsesModel,
     RunConfig,
     Runner,
     SQLiteSession,
@@ -382,6 +383,36 @@ def test_a_model_as_an_object_is_asked_through_a_tenfold_model(store: Path) -> N
         provider.requests[3].body["messages"][: len(provider.requests[2].body["messages"])]
         == provider.requests[2].body["messages"]
     )
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_model_object_of_an_agent_is_wrapped_or_said_to_be_unwrapped(
+    store: Path, caplog: pytest.LogCaptureFixture, *, streamed: bool
+) -> None:
+    async def ask(agent: Agent[Any], session: TenfoldSession) -> None:
+        options: Json = {"session": session, "run_config": session.config(), "max_turns": 100}
+        if streamed:
+            async for _ in Runner.run_streamed(agent, "Go.", **options).stream_events():
+                pass
+        else:
+            await Runner.run(agent, "Go.", **options)
+
+    async def run_twice(provider: Provider) -> None:
+        async with AsyncOpenAI(api_key="nothing", base_url=f"{provider.url}/v1", max_retries=0) as client:
+            model = OpenAIResponsesModel("gpt-4o", client)
+            agent, session = make_agent(model=model), TenfoldSession("one", store=store, window=100 * WINDOW)
+            for _ in range(2):
+                await ask(agent, session)
+            assert isinstance(agent.model, TenfoldModel)
+            await ask(agent.clone(), session)
+
+    with Provider(work(12), window=WINDOW) as provider:
+        asyncio.run(run_twice(provider))
+    assert provider.refused
+    assert tenfold.open_session("one", store=store).take_reading().source != "estimated"
+    unwrapped = [message for message in caplog.messages if "TenfoldModel" in message]
+    assert len(unwrapped) == streamed, "the SDK takes the model of a streamed run before it shows the agent"
+    assert all("'worker'" in message and "model=TenfoldModel(model)" in message for message in unwrapped)
 
 
 def test_conversations_of_one_task_are_apart(store: Path) -> None:

@@ -14,6 +14,7 @@ import asyncio
 import dataclasses
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from inspect import isawaitable
@@ -73,13 +74,15 @@ class _Talk:
     """One list of items that grows from call to call of a model: that of a run, or of an agent that is a tool in it.
 
     `task` is the one that the run is in, except for its first call, for which the SDK makes another one. `parts` are
-    those of the agents that were tools in it, and `shown` is the list of the last call.
+    those of the agents that were tools in it, and `shown` is the list of the last call. `is_wrapped` tells whether a
+    `TenfoldModel` was asked, and `agent` is the name of who asks.
     """
 
     def __init__(self, session: TenfoldSession, id: str) -> None:
         self.session, self.id, self.task = session, id, asyncio.current_task()
         self.shown: list[Item] | None = None
         self.parts: list[_Talk] = []
+        self.agent, self.is_wrapped = "", False
         self.finish: Callable[[Fitted[Item]], Awaitable[ModelInputData]] | None = None
 
     @property
@@ -124,7 +127,8 @@ class TenfoldSession:
         """Returns the configuration of a run in which the model sees the view: this one, or the SDK's own.
 
         A `call_model_input_filter` that it has is given the view, and its limit of items is ignored. Models that agents
-        name are asked through `TenfoldModel`; wrap one that an agent has as an object in it yourself.
+        name are asked through `TenfoldModel`, and one that an agent has as an object is replaced by a `TenfoldModel` of
+        it. In a streamed run the SDK takes the object before that, for the first request: then wrap it yourself.
         """
         given = RunConfig() if run_config is None else run_config
         if not isinstance(given, RunConfig):
@@ -149,7 +153,7 @@ class TenfoldSession:
 
     async def add_items(self, items: list[Item]) -> None:
         """Appends items to the conversation."""
-        await run_uninterrupted(lambda: self._warn_of_missing_config(items))
+        await run_uninterrupted(lambda: self._warn_of_unseen_calls(items))
         await run_uninterrupted(partial(self._change_items, lambda known: [*known, *items]))
 
     async def pop_item(self) -> Item | None:
@@ -174,17 +178,26 @@ class TenfoldSession:
             self._options["model"] = model
             self._sessions = HostSessions(ITEMS, self._options)
 
-    def _warn_of_missing_config(self, items: Sequence[Item]) -> None:
-        """Reports once that a run has answered without the filter: nothing of it is compacted before it ends."""
+    def _warn_of_unseen_calls(self, items: Sequence[Item]) -> None:
+        """Reports once that a run has answered without the filter, or that a model was asked without `TenfoldModel`."""
         talk = _TALK.get()
-        is_unseen = talk is not None and talk.session is self and talk.shown is None
-        if is_unseen and not self._has_warned and any(map(_is_answer, items)):
-            self._has_warned = True
-            self.find().session.compactor.answerer.report_problem(
+        if talk is None or talk.session is not self or self._has_warned or not any(map(_is_answer, items)):
+            return
+        problem = ""
+        if talk.shown is None:
+            problem = (
                 f"a run has session={self.session_id!r} and not its configuration, so it is compacted only when it is "
                 "over, and fails if it outgrows the model's window: pass run_config=session.config() as well, or "
                 "session.config(your_run_config)"
             )
+        elif not talk.is_wrapped:
+            problem = (
+                f"the model of the agent {talk.agent!r} was asked as an object that is not wrapped, so what a request "
+                "took is not known, and one that is refused as too long fails: give the agent model=TenfoldModel(model)"
+            )
+        if problem:
+            self._has_warned = True
+            self.find().session.compactor.answerer.report_problem(problem)
 
     def _read_view(self) -> list[Item]:
         encoded = WIRES[ITEMS.wire].encode(self.find().session.refresh().get_messages())
@@ -211,6 +224,10 @@ class TenfoldSession:
         agent, items = data.agent, data.model_data.input
         fields = _describe_request(given, agent) | {"instructions": data.model_data.instructions}
         talk = self._find_talk(agent, items)
+        talk.agent = agent.name
+        if given.model is None and isinstance(agent.model, Model) and not isinstance(agent.model, TenfoldModel):
+            with suppress(AttributeError):  # of an agent that cannot be changed
+                agent.model = TenfoldModel(agent.model)
         talk.session.learn_model(fields["model"] or "")
 
         async def finish(fitted: Fitted[Item]) -> ModelInputData:
@@ -237,6 +254,14 @@ class TenfoldSession:
         return talk
 
 
+def _note_wrapped() -> _Talk | None:
+    """Notes that a `TenfoldModel` is asked in the talk that is going on here, and returns that."""
+    talk = _TALK.get()
+    if talk is not None:
+        talk.is_wrapped = True
+    return talk
+
+
 class TenfoldModel(Model):
     """Another model, whose usage is reported, and which answers a shorter list if the provider refuses one as too long.
 
@@ -253,7 +278,7 @@ class TenfoldModel(Model):
 
     async def get_response(self, system_instructions: Any, input: Any, *rest: Any, **named: Any) -> Any:  # noqa: ANN401
         """See `Model`."""
-        talk = _TALK.get()
+        talk = _note_wrapped()
         try:
             response = await self._model.get_response(system_instructions, input, *rest, **named)
         except Exception as exc:
@@ -271,7 +296,7 @@ class TenfoldModel(Model):
         *rest: Any,  # noqa: ANN401
         **named: Any,  # noqa: ANN401
     ) -> AsyncIterator[Any]:
-        talk, has_begun = _TALK.get(), False
+        talk, has_begun = _note_wrapped(), False
         try:
             async for event in self._model.stream_response(system_instructions, input, *rest, **named):
                 has_begun = True
