@@ -87,7 +87,6 @@ def test_undo_tells_what_is_in_force_again(agent: Agent) -> None:
     assert told[1:] == [f"in force again: Block {shorten_id(first)}, which it had set aside"]
 
 
-
 def test_a_search_gives_ids_that_can_be_expanded(agent: Agent) -> None:
     found = run_line(agent, "/search parse").text
     assert re.search(r"^\d+  \w+  \([0-9a-f-]{18}\)\n    \S", found)

@@ -101,26 +101,23 @@ class AnchoredEstimator(Struct, frozen=True):
         media: MediaTokens = NO_MEDIA,
     ) -> Reading:
         """See `Estimator.read`."""
-        known = row = calibration.find_model(model, counter)
+        row = calibration.find_model(model, counter)
         factor = self.get_factor(model, counter)
         if row is None:
-            known = calibration.find_other_model(model, counter)
-        if known is None:
-            reading = build_corrected(estimate * factor, "estimated", window, factor, 0, estimate)
-            return add_family_bounds(reading, model, counter, media)
+            other = calibration.find_other_model(model, counter)
+            if other is None:
+                reading = build_corrected(estimate * factor, "estimated", window, factor, 0, estimate)
+                return add_family_bounds(reading, model, counter, media)
+            reading = _read_by_other_model(estimate, other, self.get_factor(other.model, counter), factor, window)
+            return _with_bounds(reading, reading.slope, find_bounds(model, counter), media, ("earlier usage",))
         seen = calibration.find_seen(model, counter)
-        if row is not None:
-            least = 0.0 if seen is None else seen.least_slope
-            reading = _read_by_reports(estimate, row, factor, least, window, media)
-        else:
-            reading = _read_by_other_model(estimate, known, self.get_factor(known.model, counter), factor, window)
-            reading = _with_bounds(reading, reading.slope, find_bounds(model, counter), media, ("earlier usage",))
-        if _has_impossible_surplus(reading, known.last_overhead):
-            plain = build_plain_reading(estimate, window, slope=factor, beside=known.last_overhead)
+        reading = _read_by_reports(estimate, row, factor, 0.0 if seen is None else seen.least_slope, window, media)
+        if seen is not None and _has_impossible_surplus(reading, row.last_overhead):
+            plain = build_plain_reading(estimate, window, slope=factor, beside=row.last_overhead)
             return add_family_bounds(plain, model, counter, media)
-        if row is None or seen is None or seen.is_believed:
+        if seen is None or seen.is_believed:
             return reading
-        return raise_reading(reading, factor, beside=known.last_overhead)  # the older reports may be as wrong
+        return raise_reading(reading, factor, beside=row.last_overhead)  # the older reports may be as wrong
 
 
 def _has_impossible_surplus(reading: Reading, overhead: Counted) -> bool:
