@@ -205,7 +205,7 @@ class Session:
 
         Raises `UsageError` for a list that does not continue the session, as when a host sends the new message alone:
         it begins otherwise, and has no answer, tool result or summary of the session before its last message. With
-        `append` such a list is appended, unless the log ends with it already.
+        `append` there is neither an error nor a branch: what a list does not share with the end of the log is appended.
         """
         return self.requests.sync(messages, run=run, append=append)
 
