@@ -250,6 +250,20 @@ def test_what_cannot_get_shorter_is_not_tried_again(store: str) -> None:
     assert engine.compression_count == 0
 
 
+def test_a_reset_forgets_what_requests_took(store: str) -> None:
+    """As Hermes' own tests demand of an engine: nothing of the session before decides about the next one."""
+    engine = build_engine(store=store)
+    engine.update_from_response({"prompt_tokens": 2_600, "completion_tokens": 10})
+    engine.compress([{"role": "user", "content": "Hello"}], current_tokens=2_600)
+    assert not engine.should_compress(2_650)
+    engine.on_session_reset()
+    assert engine.should_compress(2_650)
+    assert not engine.should_compress()
+    counted = (engine.last_prompt_tokens, engine.last_completion_tokens, engine.last_real_prompt_tokens)
+    assert counted == (0, 0, 0)
+    assert engine.compression_count == 0
+
+
 def test_the_threshold_is_that_of_the_policy_in_the_window(store: str) -> None:
     """Hermes asks from 0.85 of the window on, and follows another model."""
     engine = TenfoldEngine(store=store)

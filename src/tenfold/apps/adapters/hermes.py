@@ -130,11 +130,21 @@ class TenfoldEngine(ContextEngine):
         """Is told that a session begins, or goes on after a compaction."""
         self.bind_session_state(self._database, session_id)
 
+    def on_session_reset(self) -> None:
+        """Is told that the user begins anew: what requests took says nothing of the next ones."""
+        super().on_session_reset()
+        self.last_real_prompt_tokens = 0
+        self._last_compression_made_progress = False
+        self._forget_sizes()
+
+    def _forget_sizes(self) -> None:
+        self.last_prompt_tokens = self._rough = self._stuck_at = 0
+        self._scale = 0.0
+
     def update_model(self, model: str, context_length: int, *_: Any, **__: Any) -> None:  # noqa: ANN401 - of no use here
         """Is told the model and its window: Hermes asks for a compaction from where the policy would make one."""
         self._model, self.context_length = model, context_length
-        self.last_prompt_tokens = self._rough = self._stuck_at = 0
-        self._scale = 0.0
+        self._forget_sizes()
         window = self._get_window()
         if window is not None:  # nothing is written for a conversation that stays short
             like = open_session(model=model, policy=self._options.get("policy", ""), store=MEMORY_LOCATION)
