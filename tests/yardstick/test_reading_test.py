@@ -626,7 +626,10 @@ def test_the_committed_recordings_answer_the_questions_of_the_projects_sessions(
     questions = {(case.name, question.id) for case in cases for question in case.questions}
     assert len(questions) == 56
     assert {(reading.session, reading.question) for reading in readings} == questions
-    assert {reading.method for reading in readings} == {"tenfold", "tenfold+model", "plain", "classic", "keep-last"}
+    methods = {reading.method for reading in readings}
+    played = {method for method in methods if method.startswith("yardstick.scripts.played_views:")}
+    assert methods - played == {"tenfold", "tenfold+model", "plain", "classic", "keep-last"}
+    assert len(played) == 3, "what the bill's page has beside its figures"
     assert all(reading.grade in (-1, 0, 0.5, 1) and reading.date and reading.reader for reading in readings)
     assert len(load_recordings(folder).texts) == 12, "one for each view of three methods"
 
