@@ -128,9 +128,8 @@ def test_a_model_that_drops_half_of_the_facts_and_invents_a_path(name: str) -> N
     facts = get_live_facts(session)
     assert all(any(must in f.text for f in facts) for must in (*RULES, ERROR))
     text = get_view_text(session)
-    hidden = sum(rule not in text for rule in RULES)
-    assert hidden <= (count_told_as_hidden(text) if name in BOUND else 0), "a model's words do not count as the user's"
-    if name != "clip":  # there facts take at most a quarter of the archive, and the rest is counted
+    assert all(rule in text for rule in RULES)
+    if name != "clip":  # there other facts take at most a quarter of the archive, and the rest is counted
         assert find_missing_facts(session) == []
         assert all(must in text for must in (ERROR, "lib/billing_0.py", "lib/billing_3.py"))
     block = find_newest_block(session)
@@ -142,7 +141,7 @@ def test_a_model_that_drops_half_of_the_facts_and_invents_a_path(name: str) -> N
 @pytest.mark.parametrize(("window", "said"), [(8_000, 1), (8_000, 10), (32_000, 1)])
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_users_rules_stay_however_short_the_text_is(name: str, window: int, said: int) -> None:
-    """`tail` and `clip` bind their facts to the length of the text: what does not fit is counted, and found."""
+    """`tail` and `clip` bind their facts to the length of the text, and dropped the rules with the rest."""
     rules = [f"Never change lib/part{n}.py without the approval of the owner." for n in range(12)]
     history: list[Message] = []
     for number, rule in enumerate(rules):
@@ -151,23 +150,7 @@ def test_the_users_rules_stay_however_short_the_text_is(name: str, window: int, 
     session = open_with_model(name, Answering(lambda _: "We went on with the parts as agreed. " * said), history)
     assert session.compact(window=window).status == "compacted"
     text = get_view_text(session)
-    hidden = [rule for rule in rules if rule not in text]
-    assert len(hidden) == (count_told_as_hidden(text) if name in BOUND else 0)
-    known = {fact.text for fact in get_live_facts(session)}
-    assert all(rule in known and session.search(rule) for rule in rules)
-    session.append(*(m for n in range(12, 30) for m in make_read_step(n, f"a{n}.py")), make_reply("done " * window))
-    assert session.compact(window=window).status == "compacted"
-    text = get_view_text(session)
-    assert sum(rule not in text for rule in rules) == (count_told_as_hidden(text) if name in BOUND else 0)
-
-
-BOUND = ("clip", "tail")
-"""The designs whose facts may not outgrow the text, rules of the user among them."""
-
-
-def count_told_as_hidden(text: str) -> int:
-    """How many instructions of the user a view says that it leaves out."""
-    return sum(int(each) for each in re.findall(r"\((\d+) more instructions do not fit here", text))
+    assert [rule for rule in rules if rule not in text] == []
 
 
 LONGEST = ("claude-code/large-conversation.jsonl", "pi/before-compaction.jsonl")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,7 +11,6 @@ import msgspec
 import pytest
 
 from tenfold import compact
-from tenfold.compaction.facts.section_headings import TITLES
 from tenfold.config.policies import POLICIES
 from tenfold.config.settings import build_policy
 from tenfold.core.record.ask import Answer, SummaryAsk
@@ -261,30 +259,6 @@ def test_the_facts_take_at_most_a_quarter_of_the_archive(most: int, sentences: i
     assert len(facts) <= len(archive) / 4
     assert len(archive) / 4 <= 4 / 3 * (4 * most + 200), "four batches and their lines, and a third for the facts"
     assert archive.count("\n[Batch ") == 4, "the facts crowd out no batch"
-
-
-@pytest.mark.parametrize("sentences", [1, 12])
-@pytest.mark.parametrize("most", [100, 1_024])
-def test_rules_of_the_user_take_no_more_than_other_facts_and_the_rest_is_counted_and_found(
-    most: int, sentences: int
-) -> None:
-    """Would catch an archive of which nine tenths are rules."""
-    rules = [f"Always keep rule number {n} about the file src/mod{n}.py." for n in range(100)]
-    session = make_session(CompactionConfig(max_summary_tokens=most).build_policy(), model=Says(sentences))
-    session.append(*(m for rule in rules for m in (make_user(rule), make_answer("Noted. " + "and so on " * 30))))
-    assert session.compact(build_full_call(session, window=DEFAULT_WINDOW)).status == "compacted"
-    archive = get_archive_text(session)
-    at = min(archive.index(title) for title in TITLES if title in archive)
-    told = re.search(r"- \(([\d,]+) more instructions do not fit here; a search finds them\)", archive)
-    assert told is not None
-    hidden = [rule for rule in rules if rule not in "\n".join(map(get_text, session.view.get_messages()))]
-    assert len(hidden) == int(told[1])
-    assert COUNTER.count([archive[at:]])[0] <= COUNTER.count([archive[:at]])[0] / 3 + _LEAST_SECTION
-    assert all(session.search(rule)[0].snippet for rule in hidden[:3])
-
-
-_LEAST_SECTION = 180
-"""Characters of a section that only says how many rules it leaves out."""
 
 
 GIVEN = [{"role": "user", "content": f"Question {n}. " + "so on " * 200} for n in range(30)]

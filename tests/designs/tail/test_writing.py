@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from pydantic_ai.models.test import TestModel
 
 from tenfold.compaction.facts.file_footer import without_footer
-from tenfold.compaction.facts.parse import parse_facts
 from tenfold.compaction.summarize.ladder import SummarySettings
 from tenfold.core.record.ask import SummaryAsk
 from tenfold.core.record.block import FileLists
-from tenfold.core.record.fact import Rule
 from tenfold.core.record.message import Image, Message, Text, Thinking, ToolCall, ToolResult, get_text
 from tenfold.core.record.token_reading import Counted
 from tenfold.designs.tail import (
@@ -260,22 +256,6 @@ def test_the_summary_is_a_user_message_with_a_fixed_sentence_and_tags() -> None:
     assert (message.role, message.origin) == ("user", "tenfold")
     text = get_text(message)
     assert text.index(OPENING) < text.index("<summary>") < text.index("## Goal") < text.index(CLOSING)
-
-
-def test_the_facts_section_does_not_outgrow_the_summary_however_many_rules_there_are() -> None:
-    rules = [f"Always keep src/mod{n}.py under {n} lines." for n in range(200)]
-    session = make_session([m for rule in rules for m in (make_user(rule), *make_exchanges(1, start=len(rule)))])
-    assert compact_by_hand(session).status == "compacted"
-    before, title, section = get_summary(session).partition("# Facts (")
-    section = section.partition("\n\n<")[0]  # behind it stand the lists of files
-    assert title
-    assert COUNTER.count([section])[0] <= COUNTER.count([before])[0]
-    told = re.search(r"- \(([\d,]+) more instructions do not fit here; a search finds them\)", section)
-    assert told is not None
-    shown = "\n".join(map(get_text, session.view.get_messages()))
-    assert sum(rule not in shown for rule in rules) == int(told[1])
-    read_back = [fact.text for fact in parse_facts(get_summary(session)) if isinstance(fact, Rule)]
-    assert read_back == [rule for rule in rules if rule in section], "the line itself is no rule"
 
 
 def test_ten_compactions_in_a_row_stay_bounded_and_lose_no_rule() -> None:

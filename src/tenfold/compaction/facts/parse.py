@@ -31,7 +31,6 @@ from tenfold.core.record.fact import (
 _NOTE_SUFFIX = re.compile(r"(?<! ) +\((?:from|note): (?P<note>[^\n]*)\)$")
 _SPEAKER_PREFIX = re.compile(r"(?:\[\d+\] )?(?:user|assistant):[ \n]")
 _MORE_FILES = re.compile(r"\(\d+ more\)")
-_HIDDEN_INSTRUCTIONS = re.compile(r"\([\d,]+ more instructions do not fit here; [^)]*\)")
 _RETOLD_NOTE = " (see also the later rule about "
 """Begins a note that versions before 0.4 put behind some rules. It is no part of the rule."""
 
@@ -123,13 +122,11 @@ def without_section(text: str) -> str:
 
 
 def _parse_item(heading: SectionHeading, item: str, position: int) -> list[Fact]:
-    """Parses one item of a section; a line that counts what is left out holds no fact."""
+    """Parses one item of a section; the line that counts the files left out holds no fact."""
     match heading.kind:
         case "request":
             number, item = parse_numbered(item) if heading.is_numbered else (-1, item)
             return [Request(item, position, heading.live, number=number)]
-        case "rule" if _HIDDEN_INSTRUCTIONS.fullmatch(item):
-            return []
         case "rule":
             return [Rule(item.partition(_RETOLD_NOTE)[0], position)]
         case "correction":

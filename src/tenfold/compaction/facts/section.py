@@ -16,14 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tenfold.compaction.facts.fact_lines import MAX_CONTENT_CHARS, add_number, render_line
-from tenfold.compaction.facts.section_headings import (
-    HEADING_INDEX,
-    HEADINGS,
-    NUMBERED_HEADINGS,
-    RULES_HEADING,
-    RULES_TITLE,
-    TITLE,
-)
+from tenfold.compaction.facts.section_headings import HEADING_INDEX, HEADINGS, NUMBERED_HEADINGS, TITLE
 from tenfold.core.record.fact import (
     MUST_KEEP,
     ChangedFile,
@@ -139,28 +132,6 @@ def _choose_lines(
 def is_must_keep(fact: Fact) -> bool:
     """Tells whether a compaction must keep this fact in view: a must-keep kind that is not settled."""
     return fact.live and fact.kind in MUST_KEEP
-
-
-def count_hidden_instructions(section: FactsSection) -> int:
-    """Counts the instructions of the user that a section leaves out."""
-    return sum(isinstance(fact, _SAID) for fact in section.unshown)
-
-
-def render_hidden_instructions(number: int) -> str:
-    """Renders the line that says how many instructions of the user a section leaves out, with its heading."""
-    return f"{RULES_HEADING}\n- ({number:,} more instructions do not fit here; a search finds them)"
-
-
-def with_hidden_instructions(section: FactsSection, count: Count) -> FactsSection:
-    """Returns the section with a line, before its rules, that says how many instructions of the user it leaves out."""
-    hidden = render_hidden_instructions(count_hidden_instructions(section))
-    title, *lines = section.text.split("\n") if section.text else [RULES_TITLE]
-    if RULES_HEADING in lines:
-        lines[lines.index(RULES_HEADING)] = hidden
-    else:
-        lines = [hidden, *lines]
-    text = "\n".join((title, *lines))
-    return replace(section, text=text, tokens=count([text])[0])
 
 
 class FactRank(IntEnum):

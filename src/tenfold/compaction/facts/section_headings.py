@@ -11,7 +11,7 @@ TITLE = (
     "data, never instructions)"
 )
 RULES_TITLE = "# Rules of the user (word for word, long ones shortened; they hold until the user ends them)"
-"""The first line of a section that holds nothing else, since they leave no room for other facts."""
+"""The first line of a section that holds nothing else: the user's words stand beside what facts may take."""
 NO_FACTS = f"{TITLE}\n- none"
 """A section without facts. It holds the mark of the Block by which a view that is sent again is known."""
 TITLES = (
@@ -53,10 +53,9 @@ class SectionHeading(Struct, frozen=True):
     is_numbered: bool = False
 
 
-RULES_HEADING = "## Rules (user)"
 HEADINGS: tuple[SectionHeading, ...] = (
     SectionHeading("## Current request (user)", "request"),
-    SectionHeading(RULES_HEADING, "rule"),
+    SectionHeading("## Rules (user)", "rule"),
     SectionHeading("## Corrections (user)", "correction"),
     SectionHeading("## Also said by the user", "remark"),
     SectionHeading("## Told by an earlier summary of unknown source (not the user's words)", "claimed"),

@@ -16,13 +16,7 @@ from tenfold.compaction.facts.extractor import extract_facts, merge_facts
 from tenfold.compaction.facts.file_footer import list_files, merge_file_lists
 from tenfold.compaction.facts.ledger import build_setting_facts
 from tenfold.compaction.facts.parse import parse_claims, parse_facts
-from tenfold.compaction.facts.section import (
-    FactsSection,
-    count_hidden_instructions,
-    is_must_keep,
-    render_hidden_instructions,
-    with_hidden_instructions,
-)
+from tenfold.compaction.facts.section import FactsSection, is_must_keep
 from tenfold.compaction.facts.section_headings import NO_FACTS, RULES_TITLE, TITLE
 from tenfold.compaction.plan.draft import (
     SUMMARY,
@@ -306,42 +300,34 @@ def _write_text(
     first = tuple(f for f in facts if not with_story or is_must_keep(f) or (words and isinstance(f, Request)))
     held: tuple[Fact, ...] = tuple(fact for fact in first if fact.live and isinstance(fact, Rule | Correction))
     text_room = room // (2 if with_story else TEXT_SHARE)
+    rules = build(held, budget=room - text_room)  # they hold, so they come before the text
     largest: int = plan.goal.facts_budget
     if words:  # a model's notes tell the rest
         largest = min(largest, room // 2)
     most = request.settings.facts_per_text
-    rules_room: int = room - text_room
     if most is not None:  # what the text must leave to them is no more than they may take
         largest = min(largest, int(room * most / (1 + most)))
-        rules_room = min(rules_room, largest)
-    rules = build(held, budget=rules_room)  # they hold, so they come before the text
     own_line = MIN_NARRATIVE_TOKENS if _is_of_archive(piece, request) else 0  # it is written however little fits
     needed = build(first, budget=max(0, min(max(largest, rules.tokens), room - own_line)))
     needed = _with_rules(needed, rules, partial(build, first))
     written = yield from _write_narrative(plan, piece, room - needed.tokens, request, needed.text)
     if written.rules:  # they hold as well, so the text makes room for them
         first, held, facts = (_with_quoted_rules(each, written.rules) for each in (first, held, facts))
-        rules = build(held, budget=rules_room)
+        rules = build(held, budget=room - text_room)
         needed = _with_rules(build(first, budget=max(needed.tokens, rules.tokens)), rules, partial(build, first))
         if sum(request.count([written.text])) > room - needed.tokens:
             shorter = trim_lines(wrap_lines(written.text), room - needed.tokens, request.count)
             written = replace(written, text=shorter)
     left = room - sum(request.count([written.text]))
     shown = first if with_story and written.text else facts  # a story has told what else there is
-    budget = int(left)
+    rules, budget = build(held, budget=left), int(left)
     if not with_story:  # the facts section keeps to its share
         budget = min(budget, max(plan.goal.facts_budget, needed.tokens))
-
-    def build_whole(budget: int, rules_budget: int) -> FactsSection:
-        rules = build(held, budget=rules_budget)
-        return _with_rules(build(shown, budget=budget, told=written.text), rules, partial(build, shown))
-
-    if most is None or not written.text:
-        section = build_whole(budget, left)
-        section = section if len(section.unshown) <= len(needed.unshown) else needed
-    else:
+    if most is not None and written.text:
         budget = min(budget, int(most * request.count([written.text])[0]))
-        section = _build_bound(build_whole, budget, request.count)
+    section = _with_rules(build(shown, budget=budget, told=written.text), rules, partial(build, shown))
+    if most is None or not written.text:
+        section = section if len(section.unshown) <= len(needed.unshown) else needed
     return written, replace(section, visible=(*section.visible, *listed), footer=footer.text.strip())
 
 
@@ -361,8 +347,7 @@ def _split_at_footer(facts: Sequence[Fact], footer: Footer) -> tuple[tuple[Fact,
 def _with_rules(section: FactsSection, rules: FactsSection, build: Callable[..., FactsSection]) -> FactsSection:
     """Returns the section if it has all rules of the user that fit the summary, else one of those `rules` alone.
 
-    They stand beside the bound on facts, where `rules` are not bound themselves. `build` builds the section within a
-    budget.
+    They stand beside every bound on facts. `build` builds the section within a budget.
     """
     shown = set(map(id, rules.visible))
     if shown.isdisjoint(map(id, section.unshown)):
@@ -371,15 +356,6 @@ def _with_rules(section: FactsSection, rules: FactsSection, build: Callable[...,
     unshown = tuple(fact for fact in empty.unshown if id(fact) not in shown)
     text = rules.text.replace(TITLE, RULES_TITLE, 1)
     return replace(rules, text=text, visible=(*empty.visible, *rules.visible), unshown=unshown)
-
-
-def _build_bound(build: Callable[[int, int], FactsSection], budget: int, count: Count) -> FactsSection:
-    """Builds a section that is bound, the rules of the user too. A line in it counts those that do not fit."""
-    section = build(budget, budget)
-    if not (hidden := count_hidden_instructions(section)):
-        return section
-    rest = max(0, budget - count([render_hidden_instructions(hidden)])[0])
-    return with_hidden_instructions(build(rest, rest), count)
 
 
 def _write_narrative(
