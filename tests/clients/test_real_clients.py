@@ -15,8 +15,8 @@ from tests.models.loopback import Got, Loopback, Served
 
 _CLIENTS = ("claude", "pi", "codex", "opencode", "gemini", "cline")
 _STEPS = 12
-_LONG_RESULT = re.compile(r"397\\+n398\\+n399")
-"""What every result of a call holds, however often its line ends are escaped."""
+_LONG_RESULT = re.compile(r"197\\+n198\\+n199")
+"""What stands in the middle of every result of a call, however often its line ends are escaped."""
 
 
 class _Conversation:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from tenfold.core.record.entry import get_message
-from tenfold.core.record.message import Message, get_text, get_tool_result
+from tenfold.core.record.message import Message, Text, get_text, get_tool_result
 from tenfold.errors import BadInput, UnknownFormat, UnknownRole
 from tenfold.formats import ParsedSession, read_data
 from tests.formats.made import render_lines
@@ -54,6 +54,30 @@ def test_a_known_part_without_what_it_needs_is_not_understood() -> None:
     data = json.dumps({"messages": make_thread({"toolUseID": "t", "run": {"result": "green and dry"}})}).encode()
     with pytest.raises(UnknownFormat, match=r"4 of 9 messages have .*tool_result"):
         read_data(data, file="f")
+
+
+def make_cline_file(echo: dict[str, object]) -> bytes:
+    """Renders a session of cline, whose results say beside their text what was asked for."""
+    messages: list[object] = [{"role": "user", "content": "Look at the shed."}]
+    for number in range(8):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "run", "input": {"commands": ["look --at shed"]}}
+        output = {"result": f"it is green, at {number} o'clock", "success": True, **echo}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "name": "run", "content": [output]}
+        messages += [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    return json.dumps({"sessionId": "s", "messages": messages}).encode()
+
+
+@pytest.mark.parametrize("echo", [{"query": "look at: the shed"}, {"command": "look --at shed"}])
+def test_what_a_result_repeats_of_its_call_is_not_lost(echo: dict[str, object]) -> None:
+    (session,) = read_data(make_cline_file(echo), file="f.messages.json")
+    assert session.info.format == "cline"
+    results = [result.content for m in list_messages([session]) if (result := get_tool_result(m)) is not None]
+    assert results == [(Text(f"it is green, at {n} o'clock"),) for n in range(8)]
+
+
+def test_what_no_call_said_is_lost_with_its_result() -> None:
+    with pytest.raises(UnknownFormat, match=r"8 of 17 messages have .*tool_result"):
+        read_data(make_cline_file({"found": "the door is open"}), file="f.messages.json")
 
 
 def test_a_message_is_one_whatever_the_type_of_its_line() -> None:

@@ -25,7 +25,8 @@ _BESIDE_TEXT = frozenset({
     "modelInfo", "name", "provider_specific_fields", "reasoning_details", "thinking_blocks", "timestamp", "usage",
 })  # fmt: skip
 """Fields that describe or repeat the text of a message."""
-
+_BESIDE_RESULT = _BESIDE_TEXT | {"query"}
+"""The same in the untyped objects that Cline writes its results as: `query` says what the call asked for."""
 
 _MAX_SEARCHED = 10_000_000
 """Characters that are searched for pieces in one message."""
@@ -58,24 +59,29 @@ def find_unread_items(
     """Finds the native messages with text that no part of the decoded `messages` holds. The first one is `start`.
 
     `wire` names the wire that they were decoded from. It is "" for the lines and records of a tool, of which only what
-    was said counts. `is_known` says whether an opaque part is one that the tool's format has; any part is by default.
+    was said counts, and what an earlier message of them holds is not lost: a result may repeat what its call asked for.
+    `is_known` says whether an opaque part is one that the tool's format has; any part is by default.
     """
     is_known = is_known or (lambda part: not wire or is_well_formed(part, wire))
     found: list[UnreadMessage] = []
+    earlier: set[str] = set()
     for own in _group_native(messages):
         raw = b"".join(n.head + n.body + n.tail for m in own if (n := m.native) is not None)
         items = splice.parse_value(b"[%s]" % raw)  # an answer may be several items
         count = len(items) if isinstance(items, list) else 1
-        unread = _find_unread(start, items, own, wire, is_known)
+        unread = _find_unread(start, items, own, wire, is_known, earlier)
         found += [unread] if unread is not None else []
         start += count
     return found
 
 
 def _find_unread(
-    index: int, items: object, messages: Sequence[Message], wire: str, is_known: PartTest
+    index: int, items: object, messages: Sequence[Message], wire: str, is_known: PartTest, earlier: set[str]
 ) -> UnreadMessage | None:
-    """Finds what the messages that native ones became do not hold. None if it is nothing."""
+    """Finds what the messages that native ones became do not hold, nor `earlier` ones, to which it adds them.
+
+    None if it is nothing. Messages of a wire are added to nothing: a list of them may be read in parts.
+    """
     understood: set[str] = set()
     unknown: list[str] = []
     lost: list[tuple[str, str]] = []
@@ -90,7 +96,9 @@ def _find_unread(
     said = items if wire or not isinstance(items, list) else list(map(_get_said, items))
     known = understood | {text for _, text in lost}
     lost += [(holder, text) for holder, text in _iterate_texts(said) if text not in known]
-    lost = _drop_pieces(lost, understood)
+    lost = [pair for pair in _drop_pieces(lost, understood) if pair[1] not in earlier]
+    if not wire:
+        earlier |= understood
     seen = dict.fromkeys([*unknown, *(holder for holder, _ in lost)])
     count = max(1, len(unknown)) if wire and isinstance(items, list) and len(items) > 1 else 1
     return UnreadMessage(index, sum(len(text) for _, text in lost), tuple(seen), count) if seen else None
@@ -180,7 +188,8 @@ def _iterate_texts(value: object) -> Iterator[tuple[str, str]]:
             is_content = holder in _CONTENT
             waiting.extend((_name_part(each) if is_content else holder, each) for each in inner)
         elif isinstance(inner, dict):
-            fields = ((key, each) for key, each in inner.items() if key not in _BESIDE_TEXT)
+            beside = _BESIDE_RESULT if "result" in inner and "type" not in inner else _BESIDE_TEXT
+            fields = ((key, each) for key, each in inner.items() if key not in beside)
             waiting.extend((holder or f"the field {ascii(key)[:40]}", each) for key, each in fields)
 
 
