@@ -32,6 +32,7 @@ from pydantic import BaseModel, Field
 
 import tenfold
 from tenfold.apps.adapters.google_adk import TenfoldPlugin
+from tenfold.core.meter.counters import choose_counter
 from tenfold.errors import BadInput
 from tenfold.formats.objects.google_adk import CONVERTER
 from tenfold.store.location import open_store
@@ -39,12 +40,16 @@ from tests.adapters.watched_store import WatchedStore
 from tests.models.loopback import Got, Loopback, Served
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\xfb\xff\xfe" * 20
+COUNTER = choose_counter(None).counter
 REFUSED = "The input token count (20000) exceeds the maximum number of tokens allowed (8000)."
 Answer = Callable[[LlmRequest], Part]
 
 
 class Scripted(BaseLlm):
-    """A model of ADK that keeps what it is sent."""
+    """A model of ADK that keeps what it is sent.
+
+    It reports the tokens of the contents, and `tokens` besides for what nobody else sees.
+    """
 
     model: str = "gemini-2.5-flash"
     answer: Answer
@@ -63,7 +68,8 @@ class Scripted(BaseLlm):
         self.tools.append(set(llm_request.tools_dict))
         self.prompts.append(llm_request.config.system_instruction)
         said = Content(role="model", parts=[self.answer(llm_request)])
-        usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=self.tokens, candidates_token_count=9)
+        used = self.tokens + COUNTER.count([render(llm_request.contents)])[0]
+        usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=used, candidates_token_count=9)
         yield LlmResponse(content=said, usage_metadata=usage if self.tokens else None)
 
 
@@ -261,7 +267,7 @@ def test_a_restart_with_the_whole_list_goes_on(tmp_path: Path) -> None:
 
 def test_what_was_used_is_reported(tmp_path: Path) -> None:
     """The counts of the provider say that the window is nearly full, those of the texts do not."""
-    for tokens in (0, 7_500):
+    for tokens in (0, 6_000):
         model = Scripted(answer=read_parts(8), tokens=tokens)
         agent = LlmAgent(name="worker", model=model, tools=[read_part])
         plugins: list[BasePlugin] = [TenfoldPlugin(store=tmp_path / f"{tokens}.db", window=8_000)]

@@ -27,6 +27,7 @@ from strands.vended_plugins.context_injector import ContextInjector
 import tenfold
 from tenfold.apps.adapters.host_sessions import HostSession
 from tenfold.apps.adapters.strands import TenfoldConversationManager
+from tenfold.core.meter.counters import choose_counter
 from tenfold.errors import BadInput
 from tenfold.formats.objects.strands import CONVERTER
 from tenfold.store.location import open_store
@@ -37,10 +38,14 @@ from tests.models.provider_rules import find_refusal
 Json = dict[str, Any]
 PNG = b"\x89PNG\r\n\x1a\n" + b"\xfb\xff\xfe" * 20
 WINDOW = 4_000
+COUNTER = choose_counter(None).counter
 
 
 class Scripted(Model):
-    """A model that keeps what it is sent. `answer` gives the blocks of its answer, or raises what a client raises."""
+    """A model that keeps what it is sent. `answer` gives the blocks of its answer, or raises what a client raises.
+
+    It reports the tokens of the messages, and `tokens` besides for what nobody else sees.
+    """
 
     def __init__(self, answer: Callable[[list[Json]], list[Json]], *, tokens: int = 0) -> None:
         self.answer, self.tokens = answer, tokens
@@ -82,8 +87,8 @@ class Scripted(Model):
             yield {"contentBlockDelta": {"delta": delta}}
             yield {"contentBlockStop": {}}
         yield {"messageStop": {"stopReason": "tool_use" if any("toolUse" in b for b in blocks) else "end_turn"}}
-        total = self.tokens + 10
-        usage = {"inputTokens": self.tokens, "outputTokens": 10, "totalTokens": total}
+        used = self.tokens and self.tokens + COUNTER.count([render(messages)])[0]
+        usage = {"inputTokens": used, "outputTokens": 10, "totalTokens": used + 10}
         yield {"metadata": {"usage": usage, "metrics": {"latencyMs": 1}}}
 
 
@@ -325,7 +330,7 @@ def test_recall_can_be_turned_off(store: Path) -> None:
 
 def test_what_was_used_is_reported(store: Path) -> None:
     """The counts of the provider say that the window is nearly full, those of the texts do not."""
-    for tokens in (0, WINDOW - 200):
+    for tokens in (0, 2_700):
         model = Scripted(work(4), tokens=tokens)
         make_agent(model, store)("Look at all.")
         assert ("recall_" in render(model.sent[-1])) == bool(tokens)
