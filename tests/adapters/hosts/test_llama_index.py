@@ -38,6 +38,7 @@ from pydantic import Field
 
 import tenfold
 from tenfold.apps.adapters.llama_index import RECALL, TenfoldMemory
+from tenfold.core.meter.counters import choose_counter
 from tenfold.errors import BadInput, UsageError
 from tenfold.formats.objects.llama_index import CONVERTER
 from tenfold.store.location import open_store
@@ -49,6 +50,7 @@ Json = dict[str, Any]
 Answer = Callable[[Sequence[ChatMessage]], ChatMessage]
 PNG = b"\x89PNG\r\n\x1a\n" + b"\xfb\xff\xfe" * 20
 WINDOW = 4_000
+COUNTER = choose_counter(None).counter
 
 
 class Scripted(MockFunctionCallingLLM):
@@ -514,16 +516,17 @@ def test_a_memory_knows_the_window_of_its_model(store: Path) -> None:
 # -- the provider ------------------------------------------------------------------------------------------------------
 
 
-def answer_steps(count: int, usage: int = 1_000) -> Callable[[Got], Served]:
-    """A provider whose model looks at so many parts, and says how many tokens each request was."""
+def answer_steps(count: int, surplus: int = 0) -> Callable[[Got], Served]:
+    """A provider whose model looks at so many parts, and says how many tokens each request was, and a surplus."""
     made = 0
 
-    def answer(_: Got) -> Served:
+    def answer(got: Got) -> Served:
         nonlocal made
         made += 1
+        used = surplus + COUNTER.count([json.dumps(got.body["messages"])])[0]
         if made > count:
-            return Served("Done.", tokens=(usage, 10))
-        return Served(finish="tool", call=(f"{made}", "look", {"part": made}), tokens=(usage, 10))
+            return Served("Done.", tokens=(used, 10))
+        return Served(finish="tool", call=(f"{made}", "look", {"part": made}), tokens=(used, 10))
 
     return answer
 
@@ -532,14 +535,14 @@ def make_client(provider: Loopback) -> OpenAI:
     return OpenAI("gpt-4o-mini", api_base=f"{provider.url}/v1", api_key="none", max_retries=0, reuse_client=False)
 
 
-@pytest.mark.parametrize("usage", [100, WINDOW - 200])
-def test_what_was_used_is_reported(store: Path, usage: int) -> None:
+@pytest.mark.parametrize("surplus", [0, 2_700])
+def test_what_was_used_is_reported(store: Path, surplus: int) -> None:
     """The counts of the provider say that the window is nearly full, those of the texts do not."""
-    with Loopback(script=answer_steps(4, usage)) as provider:
+    with Loopback(script=answer_steps(4, surplus)) as provider:
         agent = FunctionAgent(tools=[look, *RECALL], llm=make_client(provider), streaming=False)
         assert run(agent, "Look at all.", TenfoldMemory("x", store=store, window=WINDOW)) == "Done."
     said = json.dumps(provider.requests[-1].body["messages"])
-    assert ("recall_" in said) == (usage > 1_000)
+    assert ("recall_" in said) == bool(surplus)
 
 
 @pytest.mark.parametrize("streaming", [True, False])
