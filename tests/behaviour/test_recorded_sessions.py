@@ -105,7 +105,7 @@ def explains_size(outcome: Outcome | None) -> bool:
     return outcome is not None and bool(outcome.reason) and (outcome.status != "compacted" or outcome.target_missed)
 
 
-@pytest.mark.costly(4)
+@pytest.mark.costly(6)
 @pytest.mark.parametrize(("recorded", "policy"), CASES)
 def test_a_list_is_compacted_in_one_call(recorded: ParsedSession, policy: str) -> None:
     wire, items = encode_list(recorded)
@@ -139,7 +139,7 @@ def play_host(name: str, policy: str, wire: str, items: Sequence[Item]) -> tuple
     return session, sent
 
 
-@pytest.mark.costly(4)
+@pytest.mark.costly(6)
 @pytest.mark.parametrize(("recorded", "policy"), CASES)
 def test_a_host_resends_its_list_before_each_request(recorded: ParsedSession, policy: str) -> None:
     wire, items = encode_list(recorded)

@@ -62,58 +62,57 @@ def type_into(shell: list[str], env: dict[str, str], lines: str, wanted: str) ->
     return seen
 
 
-BASH = """
-source <(tenfold completion bash)
-COMP_WORDS=({words}); COMP_CWORD={at}; _tenfold_completion tenfold; printf '%s\\n' "${{COMPREPLY[@]}}"
+COMPLETE = """
+COMP_WORDS=({words}); COMP_CWORD={at}; _tenfold_completion tenfold; printf '%s\\n' "${{COMPREPLY[@]}}" =; COMPREPLY=()
 """
+
+
+def complete_in_bash(env: dict[str, str], *lines: str) -> list[list[str]]:
+    """Completes the last word of each line in one bash. A line that ends in a space has an empty one."""
+    script = "source <(tenfold completion bash)\n"
+    for line in lines:
+        words = ["tenfold", *line.split(" ")]
+        script += COMPLETE.format(words=shlex.join(words), at=len(words) - 1)
+    ran = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert not ran.stderr
+    return [found.split() for found in ran.stdout.split("=\n")[:-1]]
+
+
+COMPLETED = {
+    "sal": ["salvage"],
+    "show --br": ["--brief"],
+    "show supp": ["support-7", "support-42"],
+    "diff mon": ["monday.jsonl"],
+    "export ": ["last", "01a2005b-7d4e-7003-8000-000000000001", "support-7", "support-42"],
+    "search x --session support-4": ["support-42"],
+    "chat --session support-4": ["support-42"],
+    "run --session support-4": ["support-42"],
+    "bill --session support-4": ["support-42"],
+    "inspect support-4": ["support-42"],
+    "purge support-4": ["support-42"],
+    "apply support-4": ["support-42"],
+    "compact --policy th": ["threshold"],
+    "export --as openai-c": ["openai-chat"],
+    "bill --by ": ["session", "model", "client"],
+    "show --store /nowhere/at/all.db supp": [],
+}
 
 
 @needs("bash")
 def test_bash_completes_commands_options_and_sessions(env: dict[str, str]) -> None:
-    def complete(*words: str) -> list[str]:
-        script = BASH.format(words=shlex.join(words), at=len(words) - 1)
-        ran = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=True)
-        assert not ran.stderr
-        return ran.stdout.split()
-
-    assert complete("tenfold", "sal") == ["salvage"]
-    assert complete("tenfold", "show", "--br") == ["--brief"]
-    assert complete("tenfold", "show", "supp") == ["support-7", "support-42"]
-    assert complete("tenfold", "diff", "mon") == ["monday.jsonl"]
-    assert complete("tenfold", "export", "") == [
-        "last",
-        "01a2005b-7d4e-7003-8000-000000000001",
-        "support-7",
-        "support-42",
-    ]
-    assert complete("tenfold", "search", "x", "--session", "support-4") == ["support-42"]
-    for command in ("chat", "run", "bill"):
-        assert complete("tenfold", command, "--session", "support-4") == ["support-42"]
-    assert complete("tenfold", "inspect", "support-4") == complete("tenfold", "purge", "support-4") == ["support-42"]
-    assert complete("tenfold", "apply", "support-4") == ["support-42"]
-    assert complete("tenfold", "compact", "--policy", "th") == ["threshold"]
-    assert complete("tenfold", "export", "--as", "openai-c") == ["openai-chat"]
-    assert complete("tenfold", "bill", "--by", "") == ["session", "model", "client"]
-    assert complete("tenfold", "show", "--store", "/nowhere/at/all.db", "supp") == []
+    assert dict(zip(COMPLETED, complete_in_bash(env, *COMPLETED), strict=True)) == COMPLETED
 
 
 @needs("bash")
 def test_bash_completes_what_a_session_holds(env: dict[str, str], tenfold: Cli, pi: Path) -> None:
-    def complete(*words: str) -> list[str]:
-        script = BASH.format(words=shlex.join(words), at=len(words) - 1)
-        named = env | {"TENFOLD_STORE": str(tenfold.store)}
-        return subprocess.run(
-            ["bash", "-c", script], env=named, capture_output=True, text=True, check=True
-        ).stdout.split()
-
     tenfold.run_ok("compact", pi, "--to", "10%")
     shown = tenfold.run_json("show", "last")
     (block,) = shown["blocks"]
-    assert complete("tenfold", "undo", "last", "--block", "") == [block["block"]]
     seen = [row for row in shown["timeline"] if row["seen"] == "as it was"]
-    assert complete("tenfold", "pin", "") == [row["id"] for row in reversed(seen)]
     number = str(seen[-1]["position"])
-    assert complete("tenfold", "pin", number) == [number]
+    named = env | {"TENFOLD_STORE": str(tenfold.store)}
+    found = complete_in_bash(named, "undo last --block ", "pin ", f"pin {number}")
+    assert found == [[block["block"]], [row["id"] for row in reversed(seen)], [number]]
 
 
 @needs("bash")

@@ -103,7 +103,7 @@ def assert_model_came_back(log: Session, provider: TaskProvider) -> None:
     assert usable[-1]
 
 
-@pytest.mark.costly(2)
+@pytest.mark.costly(4)
 @pytest.mark.parametrize(("policy", "window", "client", "form"), TAKEN)
 def test_three_hundred_steps(policy: str, window: int, client: str, form: str, tmp_path: FilePath) -> None:
     file = tmp_path / "log.db"

@@ -21,7 +21,7 @@ PAGE = (ROOT / "docs" / "kits.md").read_text("utf-8")
 
 
 def find_imported_packages() -> set[str]:
-    """Returns the packages that a program needs which imports Tenfold: all that it depends on but those of the command."""
+    """Returns the packages that a program needs which imports Tenfold: all that it depends on, but for the command."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
     names = {re.split(r"[<>=; ]", each)[0] for each in declared}
     assert names > {"typer", "rich"}
