@@ -200,3 +200,23 @@ def test_results_of_calls_with_one_id_keep_the_order_of_the_calls() -> None:
     (found,) = read_data(render_lines(*lines), file="f")
     results = [r for e in found.entries if (m := get_message(e)) is not None and (r := get_tool_result(m)) is not None]
     assert [result.name for result in results] == ["look", "count", "look", "count"]
+
+
+def test_lines_of_claude_code_without_the_id_of_a_session_are_its_lines_and_those_of_its_stream_are_not() -> None:
+    said = [
+        ("user", "u1", None, "What colour is it?"),
+        ("assistant", "u2", "u1", "Green."),
+        ("user", "u3", "u2", "Why?"),
+    ]
+    lines = [
+        {"type": role, "uuid": own, "parentUuid": parent, "message": {"role": role, "content": text}}
+        for role, own, parent, text in said
+    ]
+    data = render_lines(*lines)
+    (session,) = read_data(data, file="f")
+    assert session.info.format == "claude-code"
+    assert render_sessions([(session.info, list(session.entries))]) == data
+    (streamed,) = read_data(
+        render_lines(*({**line, "session_id": "s", "parent_tool_use_id": None} for line in lines)), file="f"
+    )
+    assert streamed.info.format == "claude-stream"

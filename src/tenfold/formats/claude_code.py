@@ -78,11 +78,11 @@ class ClaudeCode(SessionFormat):
     name = FORMAT
 
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
-        """Looks for lines with a `uuid` and a `sessionId`, or for a line that may come before the first of them."""
+        """Looks for a message or another line with a `uuid`, or for a line that may come before the first of them."""
         objects = inspect_shape(head).lines
         if any(isinstance(v.get("message"), dict) and "parts" in v["message"] for v in objects):
             return False  # lines of Qwen Code, which have the same fields around contents of Google's
-        if any("uuid" in v and "sessionId" in v and "type" in v for v in objects):
+        if any("uuid" in v and "type" in v and ("sessionId" in v or _is_message(v)) for v in objects):
             return True
         first = objects[0] if objects else {}
         return (first.get("type") == "summary" and "leafUuid" in first) or (
@@ -105,6 +105,12 @@ class ClaudeCode(SessionFormat):
     def build_info(self, session_id: str) -> SessionInfo:
         """Builds a file without a header."""
         return SessionInfo(session_id, FORMAT, standalone_suffix=b"\n")
+
+
+def _is_message(value: dict[str, Any]) -> bool:
+    """Tells whether a line without a session's id is a message, and none of the stream that `claude` prints."""
+    message = value.get("message")
+    return "session_id" not in value and isinstance(message, dict) and message.get("role") == value["type"]
 
 
 def _get_message(value: dict[str, Any]) -> dict[str, Any] | None:
