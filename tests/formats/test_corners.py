@@ -80,9 +80,21 @@ def test_gemini_records_of_unknown_types() -> None:
     entry = read_data(render_pretty(value), file="f")[0].entries[-1]
     assert isinstance(entry, CustomEntry)
     assert entry.kind == "marker"
-    value["messages"].append({"type": "oracle", "content": "hi"})
-    with pytest.raises(UnknownRole, match="record 5: 'oracle'"):
-        read_data(render_pretty(value), file="f")
+    for field in ({"content": "hi"}, {"parts": [{"text": "hi"}]}):
+        with pytest.raises(UnknownRole, match="record 5: 'oracle'"):
+            read_data(render_pretty(value | {"messages": [*value["messages"], {"type": "oracle", **field}]}), file="f")
+
+
+def test_an_output_of_codex_may_be_an_object_around_its_text() -> None:
+    call = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "*** Begin Patch"}
+    output = {"type": "custom_tool_call_output", "call_id": "c", "output": {"content": "Done.", "success": True}}
+    meta = {"type": "session_meta", "payload": {"id": "s"}}
+    lines = [{"timestamp": "", "type": "response_item", "payload": item} for item in (call, output)]
+    data = render_lines(meta, *lines)
+    (session,) = read_data(data, file="f")
+    results = [result for e in session.entries if (m := get_message(e)) and (result := get_tool_result(m)) is not None]
+    assert [result.content for result in results] == [(Text("Done."),)]
+    assert render_sessions([(session.info, session.entries)]) == data
 
 
 def test_gemini_calls_without_results_stay_in_the_answer() -> None:

@@ -436,3 +436,50 @@ def test_a_sidechain_belongs_to_the_session_that_its_lines_name() -> None:
     side = claude("x", None, "user", "look", isSidechain=True, agentId="agent") | {"sessionId": "B"}
     sessions = read_data(render_lines(*make_chat("A"), *make_chat("B"), side), file="f")
     assert [(s.info.id, s.info.parent) for s in sessions] == [("A", ""), ("B", ""), ("B/agent", "B")]
+
+
+SAID = [
+    claude("u1", None, "user", "What colour is the shed?"),
+    claude("u2", "u1", "assistant", [{"type": "text", "text": "Green."}]),
+    claude("u3", "u2", "user", "And the door?"),
+    claude("u4", "u3", "assistant", [{"type": "text", "text": "Red."}]),
+]
+WORDS = ["What colour is the shed?", "Green.", "And the door?", "Red."]
+
+
+def without_parents(line: Json, *, key: bool) -> Json:
+    return line | {"parentUuid": None} if key else {name: each for name, each in line.items() if name != "parentUuid"}
+
+
+@pytest.mark.parametrize("key", [True, False])
+@pytest.mark.parametrize("kind", ["system", "an event that is new"])
+@pytest.mark.parametrize("place", [2, 4])
+def test_a_line_that_is_no_message_ends_no_conversation(kind: str, place: int, *, key: bool) -> None:
+    silent = without_parents(claude("s", None, kind), key=key)
+    session = read(*SAID[:place], silent, *SAID[place:])
+    assert [get_text(message) for message in list_path(session)] == WORDS
+
+
+@pytest.mark.parametrize("key", [True, False])
+def test_where_no_message_names_a_parent_the_order_of_the_file_holds(*, key: bool) -> None:
+    session = read(*(without_parents(line, key=key) for line in SAID))
+    assert [get_text(message) for message in list_path(session)] == WORDS
+
+
+def test_a_message_that_names_no_parent_at_all_follows_the_line_before_and_one_with_null_begins_anew() -> None:
+    first, second, third, fourth = SAID
+    session = read(first, second, without_parents(third, key=False), fourth)
+    assert [get_text(message) for message in list_path(session)] == WORDS
+    session = read(first, second, without_parents(third, key=True), fourth)
+    assert [get_text(message) for message in list_path(session)] == WORDS[2:]
+
+
+def test_lines_of_pi_without_parents_stand_in_the_order_of_the_file() -> None:
+    said = [("user", "What colour is the shed?"), ("assistant", "Green."), ("user", "And the door?")]
+    lines: list[Json] = [
+        {"type": "message", "id": f"m{number}", "message": {"role": role, "content": [{"type": "text", "text": text}]}}
+        for number, (role, text) in enumerate(said)
+    ]
+    session = read({"type": "session", "version": 3, "id": "s"}, *lines)
+    assert session.info.format == "pi"
+    assert [get_text(message) for message in list_path(session)] == [text for _, text in said]

@@ -56,7 +56,8 @@ _HARNESS_PREFIXES = (
 def _describe(line: JsonItem) -> LineFacts:
     value = line.value
     parent = get_parent_id(value, "parentUuid")
-    if not parent and value.get("subtype") == "compact_boundary":
+    is_boundary = value.get("subtype") == "compact_boundary"
+    if not parent and is_boundary:
         parent = get_parent_id(value, "logicalParentUuid")
     message = _get_message(value) if not is_applied(value) else None
     blocks = list_objects(message, "content") if message is not None else []
@@ -69,6 +70,7 @@ def _describe(line: JsonItem) -> LineFacts:
         calls,
         tuple(str(block.get("tool_use_id")) for block in blocks if block.get("type") == "tool_result"),
         message is not None or get_queued_prompt(value) is not None,
+        can_begin=is_boundary or (message is not None and "parentUuid" in value),
     )
 
 

@@ -154,7 +154,7 @@ def _parse_record(record: JsonItem, file: str) -> list[Message] | None:
             return [Message("user", texts, origin, native=record.to_native(FORMAT))]
         case "gemini":
             return _parse_answer(record, value, str(value.get("id") or record.number))
-        case kind if "content" in value and kind not in _NOTE_TYPES:
+        case kind if ("content" in value or "parts" in value) and kind not in _NOTE_TYPES:
             raise UnknownRole(f"{file}: record {record.number}: {kind!r} is not a type of the gemini-cli format")
     return None
 

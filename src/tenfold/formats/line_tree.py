@@ -28,7 +28,8 @@ class LineFacts(Struct, frozen=True):
     """What a line says about its place. `own` is its id ("" if it has none) and `parent` its parent's.
 
     Lines of one `chain` are one conversation. `answer` names the answer that a line is a part of, `calls` and `results`
-    hold the ids of the tool calls that it makes and answers.
+    hold the ids of the tool calls that it makes and answers. `can_begin` is whether the line begins a conversation anew
+    if it names no parent.
     """
 
     own: str = ""
@@ -38,6 +39,7 @@ class LineFacts(Struct, frozen=True):
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     is_message: bool = False
+    can_begin: bool = True
 
 
 DescribeLine = Callable[[JsonItem], LineFacts]
@@ -47,7 +49,8 @@ def link_lines(lines: Sequence[JsonItem], describe: DescribeLine) -> list[JsonIt
     """Returns the lines, in the order of the file, with `own` and `parent` set: every `own` is used once.
 
     A message that is there twice is one: the later line gets the type `REPEATED`. Any other line with an id that was
-    used before hangs on the line before it, and what follows it in the file hangs on it.
+    used before hangs on the line before it, and what follows it in the file hangs on it. So does a line without a
+    parent that cannot begin a conversation, and every such line of one whose messages name no parents at all.
     """
     facts = [describe(line) for line in lines]
     named = _name_lines(lines, facts)
@@ -69,6 +72,7 @@ def _name_lines(lines: Sequence[JsonItem], facts: Sequence[LineFacts]) -> list[L
     counts: dict[str, int] = {}
     before: dict[str, str] = {}
     said: dict[str, list[object]] = {}
+    linked = {fact.chain for fact in facts if fact.is_message and fact.parent}
     out: list[LineFacts] = []
     for index, (line, fact) in enumerate(zip(lines, facts, strict=True)):
         own, parent = fact.own, fact.parent
@@ -76,7 +80,8 @@ def _name_lines(lines: Sequence[JsonItem], facts: Sequence[LineFacts]) -> list[L
             out.append(fact)
             continue
         if index == first[own]:
-            parent = newest.get(parent, parent) if parent else parent
+            is_sequel = not parent and not (fact.can_begin and fact.chain in linked)
+            parent = before.get(fact.chain) if is_sequel else newest.get(parent, parent) if parent else parent
         elif fact.is_message and _get_words(line) in said.get(own, ()):
             out.append(LineFacts(chain=fact.chain))
             continue

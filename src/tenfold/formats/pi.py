@@ -71,9 +71,10 @@ class Pi(SessionFormat):
     name = FORMAT
 
     def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
-        """Looks for a first line of type `session` with a working directory."""
+        """Looks for a first line of type `session` with a working directory, or with a version and an id."""
         shape = inspect_shape(head)
-        return bool(shape.lines) and shape.lines[0].get("type") == "session" and "cwd" in shape.lines[0]
+        first = shape.lines[0] if shape.lines else {}
+        return first.get("type") == "session" and ("cwd" in first or {"version", "id"} <= first.keys())
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:
         """Parses the one session of the file."""
