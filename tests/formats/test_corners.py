@@ -8,7 +8,7 @@ import pytest
 
 from tenfold.core.record.entry import CustomEntry, MessageEntry, get_message
 from tenfold.core.record.message import Message, OpaquePart, Text, Thinking, ToolCall, get_text, get_tool_result
-from tenfold.errors import BadInput, UnknownRole
+from tenfold.errors import BadInput, UnknownFormat, UnknownRole
 from tenfold.formats import FORMATS, ReplacementMessage, read_data, render_sessions
 from tenfold.formats.session_draft import parse_micros
 from tests.formats.made import CODEX_NEW, EVENTS, GEMINI_SESSION, PI_1, TAU2, render_lines, render_pretty
@@ -95,6 +95,15 @@ def test_an_output_of_codex_may_be_an_object_around_its_text() -> None:
     results = [result for e in session.entries if (m := get_message(e)) and (result := get_tool_result(m)) is not None]
     assert [result.content for result in results] == [(Text("Done."),)]
     assert render_sessions([(session.info, session.entries)]) == data
+
+
+def test_an_output_of_codex_with_more_than_its_text_is_not_read_in_part() -> None:
+    call = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "*** Begin Patch"}
+    said = {"content": "Done.", "note": "but one hunk was left out"}
+    output = {"type": "custom_tool_call_output", "call_id": "c", "output": said}
+    lines = [{"timestamp": "", "type": "response_item", "payload": item} for item in (call, output)]
+    with pytest.raises(UnknownFormat, match="25 characters of text would be lost"):
+        read_data(render_lines({"type": "session_meta", "payload": {"id": "s"}}, *lines), file="f")
 
 
 def test_gemini_calls_without_results_stay_in_the_answer() -> None:

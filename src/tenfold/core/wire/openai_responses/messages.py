@@ -167,8 +167,8 @@ def _decode_output(raw: Raw | None) -> tuple[ContentPart, ...]:
     if raw is None or not splice.is_object(bytes(raw)):
         return decode_parts(raw, _decode_block)
     fields = splice.parse_object(raw) or {}
-    text = splice.find_text(fields, "content") if "type" not in fields else None
-    return (Text(text),) if text is not None else (_decode_block(raw),)  # Codex writes some as {"content", "success"}
+    text = splice.find_text(fields, "content") if fields.keys() <= {"content", "success"} else None
+    return (Text(text),) if text is not None else (_decode_block(raw),)  # Codex writes some of its own like this
 
 
 # -- encoding ----------------------------------------------------------------------------------------------------------
