@@ -13,6 +13,7 @@ from tests.formats.made import ASKED, FILES
 PLACES = {
     "qwen-code": (".qwen/projects/w/chats/qs.jsonl", FILES["qwen"][1], "qs"),
     "kimi": (".kimi/sessions/0f1e/k1/context.jsonl", FILES["kimi"][1], "k1"),
+    "kimi-code": (".kimi-code/sessions/wd_x/session_1/agents/main/wire.jsonl", FILES["kimi-code"][1], "session_1"),
 }
 
 

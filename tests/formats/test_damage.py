@@ -16,7 +16,7 @@ from tests.formats.made import CLAUDE, CODEX_NEW, FILES, PI_1, PI_3, SWE_0, TAU2
 LINED = (
     *("pi-1", "pi-2", "pi-3", "claude", "codex-new", "codex-old", "chat-lines", "events"),
     *("langchain-lines", "vercel-chats", "strands", "adk-lines", "claude-stream", "codex-stream", "fine-tuning"),
-    *("qwen", "kimi", "goose", "goose-bare"),
+    *("qwen", "kimi", "kimi-code", "goose", "goose-bare"),
 )
 NO_JSON = ("aider",)
 NO_ROLES = ("openhands-events", "codex-stream", "aider")

@@ -30,7 +30,7 @@ MEANINGS: dict[str, tuple[list[str], list[str], list[tuple[str, str, bool]]]] = 
         [("look", '{"colour": "green and dry"}', False), ("look", "no such shed", True)],
     ),
     "pydantic-ai": USUAL,
-    **dict.fromkeys(("adk", "openai-agents", "qwen-code", "kimi", "goose", "atif"), USUAL),
+    **dict.fromkeys(("adk", "openai-agents", "qwen-code", "kimi", "kimi-code", "goose", "atif"), USUAL),
     "claude-stream": ([ASKED, "Look at the shed."], *USUAL[1:]),
     "codex-stream": ([], ["shell", "paint__find"], [("shell", SEEN, False), ("paint__find", "no such paint", True)]),
     "sharegpt": ([ASKED, ASKED], *USUAL[1:]),

@@ -96,7 +96,7 @@ class LineFile:
         if not self.lines or not is_header(self.lines[0].value):
             return {}
         header = self.lines.pop(0)
-        self.before += header.raw
+        self.before += header.lead + header.raw
         return dict(header.value)
 
     def link_lines(self, describe: DescribeLine, *, can_lack_parents: bool) -> None:

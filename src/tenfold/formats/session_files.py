@@ -28,6 +28,7 @@ from tenfold.formats.frameworks import Converse, LangChain, OpenAiAgents, Vercel
 from tenfold.formats.gemini_cli import GeminiCli
 from tenfold.formats.gemini_parts import Adk, QwenCode
 from tenfold.formats.json_items import decode_utf8, parse_document
+from tenfold.formats.kimi_code import KimiCode
 from tenfold.formats.message_list import Cline, MessageListFormat, find_messages
 from tenfold.formats.opencode import Opencode
 from tenfold.formats.openhands_events import OpenHandsEvents
@@ -97,6 +98,7 @@ _ALL_FORMATS: tuple[SessionFormat, ...] = (
     Aider(),
     QwenCode(),
     Kimi(),
+    KimiCode(),
     Goose(),
     Atif(),
     *map(_PlainListFormat, WIRES),

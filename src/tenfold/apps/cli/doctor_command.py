@@ -288,7 +288,7 @@ def _examine_models(patient: _Patient) -> Iterator[Finding]:
 
 _INSTALLED_BY = {"claude-code": "claude", "codex": "codex", "opencode": "opencode", "pi": "pi"}
 """The clients that `tenfold install` sets up, each with its program."""
-_OTHER_PROGRAMS = {"gemini-cli": "gemini", "cline": "cline", "qwen-code": "qwen", "kimi": "kimi"}
+_OTHER_PROGRAMS = {"gemini-cli": "gemini", "cline": "cline", "qwen-code": "qwen", "kimi-code": "kimi"}
 _PROGRAM = re.compile(r"\"((?:/|[A-Za-z]:)[^\"\n]*?python[^\"\n/\\]*)\"")
 """The Python that an installation has written down."""
 

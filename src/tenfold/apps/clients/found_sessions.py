@@ -85,8 +85,9 @@ _COMMANDS = {
     "cline": ("cline", "--id"),
     "qwen-code": ("qwen", "--resume"),
     "kimi": ("kimi", "--session"),
+    "kimi-code": ("kimi", "--session"),
 }
-_ONLY_READ = ("qwen-code", "kimi")
+_ONLY_READ = ("qwen-code", "kimi", "kimi-code")
 """The clients into whose sessions nothing is written."""
 
 
@@ -313,6 +314,14 @@ def _describe_kimi(path: Path, lines: list[Json]) -> _Described | None:
     return _Described(path.parent.name) if any("role" in line for line in lines) else None
 
 
+def _describe_kimi_code(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - a file beside it tells
+    folder = path.parents[2]
+    about = _parse_or_none(state.read_bytes()) if (state := folder / "state.json").is_file() else None
+    about = about if isinstance(about, dict) else {}
+    place = about.get("cwd") or about.get("workDir")
+    return _Described(folder.name, str(place or ""), str(about.get("title") or ""))
+
+
 def _describe_cline(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - a file beside it tells
     id_ = path.name.removesuffix(".messages.json")
     about = _parse_or_none(meta.read_bytes()) if (meta := path.with_name(f"{id_}.json")).is_file() else None
@@ -386,6 +395,11 @@ _CLIENTS = (
     _Client("qwen-code", _describe_qwen, (_FilePlace("QWEN_HOME", ".qwen", "tmp/*/chats/*.jsonl"),)),
     _Client("kimi", _describe_kimi, (_FilePlace("KIMI_SHARE_DIR", ".kimi", "sessions/*/*/context.jsonl"),)),
     _Client(
+        "kimi-code",
+        _describe_kimi_code,
+        (_FilePlace("KIMI_CODE_HOME", ".kimi-code", "sessions/*/*/agents/main/wire.jsonl"),),
+    ),
+    _Client(
         "cline",
         _describe_cline,
         (
@@ -409,8 +423,12 @@ _TASK_PLACES = (
 
 # -- how large they are ------------------------------------------------------------------------------------------------
 
-_MESSAGE_TYPES = frozenset({"user", "assistant", "tool_result", "gemini", "message", "response_item"})
+_MESSAGE_TYPES = frozenset({
+    "user", "assistant", "tool_result", "gemini", "message", "response_item", "context.append_message",
+})  # fmt: skip
 """The types of lines that hold a message, over all clients that write one message, or a piece of one, on a line."""
+_MESSAGE_EVENTS = frozenset({"step.begin", "tool.result"})
+"""The events by which Kimi Code writes down an answer and a result."""
 _ROLES = frozenset({"system", "user", "assistant", "tool"})
 """The roles of lines that are messages themselves."""
 
@@ -441,6 +459,12 @@ class _Line(Struct):
     role: str | None = None
     message: _Message | None = None
     payload: _Item | None = None
+    event: _Item | None = None
+
+    @property
+    def is_message(self) -> bool:
+        is_event = self.event is not None and self.event.type in _MESSAGE_EVENTS
+        return self.type in _MESSAGE_TYPES or self.role in _ROLES or is_event
 
 
 _LINES = msgspec.json.Decoder(_Line)
@@ -468,7 +492,7 @@ def _count_lines(data: bytes) -> int:
             found = _LINES.decode(line)
         except msgspec.DecodeError:
             continue
-        if found.type not in _MESSAGE_TYPES and found.role not in _ROLES:
+        if not found.is_message:
             continue
         id_ = found.message.id if found.message is not None else None
         is_of_model = found.payload is not None and found.payload.is_of_model
