@@ -36,10 +36,10 @@ help:
 demo: $(STAMP)
 	@$(PY) examples/demo.py
 
-# One worker more than cores, since some tests wait for a server or for a client.
+# Two workers more than cores, since many tests wait for a server or for a client.
 # The faults run alone: killing processes at random moments wants the machine to itself, and prints its counts.
 test: lint
-	$(PY) -m pytest -n $$($(PY) -c 'import os; print((os.cpu_count() or 1) + 1)') --dist worksteal --ignore=tests/faults
+	$(PY) -m pytest -n $$($(PY) -c 'import os; print((os.cpu_count() or 1) + 2)') --dist worksteal --ignore=tests/faults
 	$(PY) -m pytest tests/faults
 
 # Every recorded session is compacted at every index, by every policy, in every way: too long for each change.

@@ -1,6 +1,6 @@
 """How much of the costly checks a run of the tests does: a fixed part of them, or all.
 
-`make test` has to end within a quarter of an hour on two cores, so some checks over every recorded session take a part
+`make test` has to end within ten minutes on two idle cores, so some checks over every recorded session take a part
 there. `make thorough` sets `TENFOLD_THOROUGH` and takes all of it. The mark `costly(every)` does so for the cases of
 each parametrised test of a file.
 """

@@ -40,6 +40,7 @@ def test_an_agent_works_in_a_small_window(host: HostRow) -> None:
     assert result.largest <= 8_000
 
 
+@pytest.mark.costly(2)
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("host", INSTALLED, ids=lambda host: host.name)
 def test_the_tests_of_an_adapter_pass(host: HostRow) -> None:

@@ -17,7 +17,7 @@ from tests.cli.conftest import Cli, write_messages
 from tests.models.loopback import Loopback, Served
 
 PROGRAM = (sys.executable, "-m", "tenfold")
-MANY = 1_200
+MANY = 400
 """Sessions of which none but the first few are worked on before the interrupt."""
 
 
@@ -52,14 +52,18 @@ def interrupt(tenfold: Cli, *arguments: str | Path) -> tuple[int, str]:
     return ran.returncode, err.splitlines()[-1]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder of many small sessions."""
-    folder = tmp_path / "many"
+def make_folder(folder: Path, count: int) -> Path:
+    """A folder of small sessions."""
     folder.mkdir()
-    for number in range(MANY):
+    for number in range(count):
         write_messages(folder / f"{number:04}.json", [{"role": "user", "content": f"Session {number}."}])
     return folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of many of them."""
+    return make_folder(tmp_path / "many", MANY)
 
 
 def test_an_import_and_a_copy_say_how_much_is_stored_and_go_on_there(
@@ -102,7 +106,8 @@ def test_a_terminal_shows_what_is_worked_on_and_ctrl_c_ends_it(tmp_path: Path, p
             assert terminal.get_modes() == terminal.before
 
 
-def test_progress_names_the_file_and_the_time_left_and_wraps_nothing(tmp_path: Path, folder: Path) -> None:
+def test_progress_names_the_file_and_the_time_left_and_wraps_nothing(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "many", 1_200)  # no bar is shown where it takes less than two seconds
     with Terminal(tmp_path, "import", str(folder), size=(60, 20), env={"PYTHONUNBUFFERED": "1"}) as terminal:
         terminal.wait_until(lambda: re.search(r"\d+\.json .*/1200 \d+:\d\d left", terminal.text), "it shows a bar")
         assert terminal.wait_for_end() == 0

@@ -30,6 +30,7 @@ class FullWriter:
         return Answer(text="\n".join(lines))
 
 
+@pytest.mark.costly(3)
 @pytest.mark.parametrize("path", SESSIONS, ids=lambda path: path.name)
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
 def test_an_explicit_target_holds_where_a_model_fills_its_room(path: Path, share: float) -> None:

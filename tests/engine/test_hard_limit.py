@@ -56,6 +56,7 @@ def play(session: Session, history: list[Item], requests: int, window: int, each
     return sizes
 
 
+@pytest.mark.costly(18)
 @pytest.mark.parametrize("group", range(20))
 def test_in_the_simulation_nothing_is_sent_above_the_limit_and_no_model_is_asked_in_vain(group: int) -> None:
     found = [simulate(draw_run(number)) for number in range(group * 10, group * 10 + 10)]

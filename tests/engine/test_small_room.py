@@ -15,6 +15,7 @@ GIVEN = [SYSTEM, *SAID, {"role": "user", "content": "go on"}]
 """6,311 tokens, of which the system prompt takes 1,325 and the rules some 480."""
 
 
+@pytest.mark.costly(3)
 @pytest.mark.parametrize("target", range(1_560, 2_000, 40))
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_a_target_above_what_cannot_go_is_not_missed(policy: str, target: int) -> None:

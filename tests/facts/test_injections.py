@@ -121,7 +121,7 @@ class Repeating:
         return Answer(text=f"The report was gone through part by part. {told}", spent=ModelCost(1))
 
 
-@pytest.mark.costly(3)
+@pytest.mark.costly(8)
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda c: c.name)
 def test_no_attack_becomes_the_users_word_by_code_at_any_size(channel: Channel) -> None:
     """19 of 25 wrappers turned the first one into a rule of the user. Each attack is tried at one size, or at both."""
@@ -136,7 +136,7 @@ def test_no_attack_becomes_the_users_word_by_code_at_any_size(channel: Channel) 
                 assert any(channel.own.rstrip(".") in text for text in found), (attack.name, found)
 
 
-@pytest.mark.costly(4)
+@pytest.mark.costly(8)
 @pytest.mark.parametrize("channel", CHANNELS, ids=lambda c: c.name)
 def test_no_attack_becomes_the_users_word_after_five_rounds(channel: Channel) -> None:
     """All attacks in one conversation, each followed by other work."""

@@ -52,6 +52,7 @@ def test_a_recorded_file_is_written_back_exactly(session_file: Path) -> None:
     assert render_sessions([(r.info, r.entries) for r in found]) == session_file.read_bytes()
 
 
+@pytest.mark.costly(3)
 def test_a_recorded_session_alone_is_a_file_of_its_format(session: ParsedSession) -> None:
     again = write_and_read(session, session.entries)
     assert [e.parent for e in again.entries] == [e.parent for e in session.entries]
@@ -84,6 +85,7 @@ def test_no_result_stands_before_its_call(session: ParsedSession) -> None:
         assert result is None or (result.call_id in called and result.name)
 
 
+@pytest.mark.costly(3)
 def test_every_second_message_dropped_reads_again(session: ParsedSession) -> None:
     kept = [e for n, e in enumerate(session.entries) if n % 2 or get_message(e) is None]
     if get_texts(kept):
@@ -92,6 +94,7 @@ def test_every_second_message_dropped_reads_again(session: ParsedSession) -> Non
         assert len(get_text_lines(again.entries)) > len(get_text_lines(kept)) // 2
 
 
+@pytest.mark.costly(3)
 def test_stubs_in_a_recorded_session_read_again(session: ParsedSession) -> None:
     items: list[ExportItem] = [
         _shorten_entry(e) if n % 3 == 1 and isinstance(e, MessageEntry) else e for n, e in enumerate(session.entries)

@@ -55,7 +55,8 @@ def read(*lines: Json) -> ParsedSession:
 def list_texts(session: ParsedSession) -> list[str]:
     """What the newest entry stands behind, oldest first: a call as its id, and the text of all else."""
     by_id = {entry.id: entry for entry in session.entries}
-    out, at = [], session.entries[-1].id
+    out: list[str] = []
+    at: str | None = session.entries[-1].id
     while at is not None:
         entry = by_id[at]
         if isinstance(entry, MessageEntry):

@@ -51,6 +51,7 @@ def read_raw(url: str, talk: Talk) -> tuple[httpx.Response, bytes]:
         return answer, b"".join(answer.iter_raw())
 
 
+@pytest.mark.costly(3)
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("status", [400, 413])
 def test_an_error_that_unpacks_to_much_is_read_to_its_beginning(packer: str, status: int) -> None:

@@ -124,6 +124,7 @@ def odd_place():  # type: ignore[no-untyped-def]  # noqa: ANN201
     store.close()
 
 
+@pytest.mark.costly(6)
 @pytest.mark.parametrize("odd", ODD)
 def test_an_odd_body_is_forwarded_as_it_came(odd: str, odd_place, caplog) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
     upstream, gateway = odd_place

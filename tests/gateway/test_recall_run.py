@@ -49,7 +49,7 @@ class Wandering:
         return Served(finish="tool", call=first, also=tuple(also), **told)
 
 
-@pytest.mark.costly(2)
+@pytest.mark.costly(4)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("wire", TALKS)
 def test_a_long_run_with_lookups(wire: str, *, streamed: bool) -> None:

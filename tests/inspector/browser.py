@@ -13,7 +13,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 T = TypeVar("T")
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds until something has to be there. It is never the measure of anything."""
 REPLACED = "does not belong to the document"
 """What chromedriver says, as an unknown error, where the page replaced an element between finding and reading it."""

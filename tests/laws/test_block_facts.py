@@ -80,7 +80,7 @@ def test_a_long_chain_is_not_read_to_its_beginning() -> None:
     assert sum(len(block.facts) for block in stored) < 100 * 100 / 10
 
 
-@pytest.mark.costly(2)
+@pytest.mark.costly(4)
 def test_facts_of_recorded_sessions_fold_as_well(session: ParsedSession) -> None:
     log = recorded.get_path(session)
     ends = [len(log) * tenth // 10 for tenth in range(1, 11)]

@@ -27,7 +27,7 @@ from tests.laws.strategies import Log
 from tests.laws.stretches import Stretch, iterate_views
 from tests.thorough import IS_THOROUGH, is_taken
 
-pytestmark = pytest.mark.costly(9)
+pytestmark = pytest.mark.costly(18)
 
 LEAVES = (1, 2, 5, 12)
 """How many entries later a Block is tried again."""

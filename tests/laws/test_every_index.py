@@ -21,7 +21,7 @@ from tests.laws.nearby import WIRES, Units
 from tests.laws.stretches import iterate_views
 from tests.thorough import is_taken
 
-pytestmark = pytest.mark.costly(10)
+pytestmark = pytest.mark.costly(20)
 
 OFTEN = 4
 """Cuts from one check of a whole view to the next."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,6 +42,7 @@ def test_opening_from_any_snapshot_is_folding_from_the_root(log: Log) -> None:
     checks.assert_opens_from_snapshots(View, log)
 
 
+@pytest.mark.costly(3)
 def test_recorded_sessions_fold_as_predicted_wherever_they_are_cut(session: ParsedSession) -> None:
     log = recorded.get_path(session)
     for length in recorded.choose_cuts(log):

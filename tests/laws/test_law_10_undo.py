@@ -58,6 +58,7 @@ def put_placeholders(log: Log, replaced: set[int]) -> Log:
     )
 
 
+@pytest.mark.costly(3)
 def test_the_facts_of_what_stays_are_kept(session: ParsedSession) -> None:
     log = recorded.build_path_with_blocks(session)
     view = View.from_path(Path(log))

@@ -30,7 +30,7 @@ def is_model_output(item: Item) -> bool:
     return item.get("role") in ("assistant", "model") or item.get("type") in ("function_call", "reasoning")
 
 
-@pytest.mark.costly(2)
+@pytest.mark.costly(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_host_that_resends_its_history_is_served_by_the_laws(name: str) -> None:
     """Each preset speaks a wire. Every request fits the window, is well-formed, and begins with the one before it."""

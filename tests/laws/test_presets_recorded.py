@@ -32,7 +32,7 @@ def find_longest_session(file: str) -> ParsedSession:
     return max(sessions.read(path), key=lambda session: len(session.entries))
 
 
-@pytest.mark.costly(2)
+@pytest.mark.costly(4)
 @pytest.mark.parametrize("file", FILES)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recorded_session_compacted_three_times(name: str, file: str) -> None:

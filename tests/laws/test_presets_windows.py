@@ -74,7 +74,7 @@ CASES = [
 """The largest window with one kind of model for each preset: there every check reads a million characters."""
 
 
-@pytest.mark.costly(4)
+@pytest.mark.costly(8)
 @pytest.mark.parametrize(("name", "window", "answers"), CASES)
 def test_one_check_leaves_a_fifth_of_the_window_and_the_next_does_nothing(name: str, window: int, answers: str) -> None:
     """Where a policy gives up with its summary (`abort`), a model that answers badly leaves the view as it was."""

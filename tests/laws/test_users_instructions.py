@@ -200,7 +200,7 @@ def test_an_instruction_holds_until_the_user_ends_it(played: list[Move], has_mod
     run(played, has_model=has_model)
 
 
-@pytest.mark.costly(2)
+@pytest.mark.costly(4)
 @pytest.mark.parametrize("number", range(len(INSTRUCTIONS)), ids=[each.said for each in INSTRUCTIONS])
 @pytest.mark.parametrize("kind", ["state", "call", "inject"])
 def test_what_others_say_of_the_same_ends_no_instruction(number: int, kind: str) -> None:

@@ -115,6 +115,7 @@ def find_named_modules() -> frozenset[str]:
     return frozenset(name.partition(".")[0] for name in found)
 
 
+@pytest.mark.costly(3)
 @pytest.mark.parametrize("extra", ["", *EXTRAS])
 def test_each_package_that_is_asked_for_is_used(extra: str) -> None:
     """A distribution that is not installed here cannot be judged."""

@@ -57,6 +57,7 @@ def list_leaks(texts: list[str], kinds: list[Kind]) -> list[tuple[str, list[str]
     ]
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 def test_no_policy_writes_a_secret(policy: str) -> None:
     shifts = (0, 1, 2) if policy in ("tenfold", "tail") else (0,)

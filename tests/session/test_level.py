@@ -231,7 +231,7 @@ def read_or_refuse(
         return type(refusal)
 
 
-@pytest.mark.costly(4)
+@pytest.mark.costly(8)
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("wire", WIRES)
 @pytest.mark.parametrize("looked_at", ["whole", "newest"])

@@ -87,6 +87,7 @@ def count_message(item: str) -> int:
     return sum(measure_messages(list(WIRES["openai-chat"].decode([item.encode()])), COUNTER))
 
 
+@pytest.mark.costly(2)
 @pytest.mark.parametrize(("kind", "window"), CASES)
 def test_no_request_is_above_the_window_whatever_is_reported(kind: str, window: int, store: Store) -> None:
     rng = random.Random(f"{kind} {window}")  # noqa: S311 - a simulation, not a secret

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -47,6 +47,11 @@ def _has_pydantic_ai_message(shape: FileShape) -> bool:
     return any(has_shape(value, pydantic_ai.NAME) for value in find_messages(shape))
 
 
+@lru_cache(maxsize=1)
+def _is_of_a_tool(head: bytes, name: str) -> bool:
+    return any(reader.can_read(head, name) for reader in FORMATS.values() if not isinstance(reader, _PlainListFormat))
+
+
 class _PlainListFormat(MessageListFormat):
     """A plain list of messages in one wire format, in a file that is not in the format of any tool."""
 
@@ -55,8 +60,7 @@ class _PlainListFormat(MessageListFormat):
 
     def can_read(self, head: bytes, name: str) -> bool:
         """Looks for messages of this wire format in a file that is not in the format of any tool."""
-        others = (reader for reader in FORMATS.values() if not isinstance(reader, _PlainListFormat))
-        return not any(reader.can_read(head, name) for reader in others) and super().can_read(head, name)
+        return not _is_of_a_tool(head, name) and super().can_read(head, name)
 
     def _is_this_wire(self, shape: FileShape) -> bool:
         objects = [v for v in find_messages(shape) if isinstance(v, dict)]
@@ -158,6 +162,7 @@ def read_data(data: bytes, *, file: str, format: str | None = None, skip_damaged
         return _read_sessions(data, file, format, skip_damaged=skip_damaged)
     finally:
         inspect_shape.cache_clear()
+        _is_of_a_tool.cache_clear()
 
 
 def _read_sessions(data: bytes, file: str, format: str | None, *, skip_damaged: bool) -> list[ParsedSession]:

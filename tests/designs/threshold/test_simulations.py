@@ -37,7 +37,7 @@ def test_every_row_of_the_published_table_is_run_with_a_summary_of_the_published
     assert len({row.name.partition(":")[0] for row in (*SIMULATIONS, *FUTILE)}) == 27
 
 
-@pytest.mark.costly(2)
+@pytest.mark.costly(4)
 @pytest.mark.parametrize("row", SIMULATIONS, ids=get_name)
 def test_a_row_stays_within_its_window_and_no_compaction_follows_another_at_once(row: Simulation) -> None:
     """The original decides by calibrated tokens and accepts by the raw heuristic, so that what fits fires again."""
@@ -82,7 +82,7 @@ def test_without_usage_a_ratio_above_the_factor_overflows_and_a_larger_factor_do
     assert run(replace(worse, ratio=2.0)).peak <= 8_000
 
 
-@pytest.mark.costly(2)
+@pytest.mark.costly(4)
 @pytest.mark.parametrize("row", SIMULATIONS, ids=get_name)
 def test_the_sliding_window_stays_within_it_as_well(row: Simulation) -> None:
     ran = run(row.setup, with_sliding_window(20))
@@ -204,7 +204,7 @@ def count_calls_after_futility(ran: Ran) -> int:
     return sum(1 for step in ran.called if step >= futile)
 
 
-@pytest.mark.costly(10)
+@pytest.mark.costly(20)
 @pytest.mark.parametrize("name", SETUPS)
 def test_no_avoidable_overflow_no_loop_and_no_call_after_futility(name: str) -> None:
     """With 8,900 hidden tokens of 8,000 the summariser was called 97 times in 100 turns.

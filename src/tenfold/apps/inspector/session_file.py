@@ -56,8 +56,11 @@ def render_session_file(store: Store, session: Session, row: SessionRow, opener:
         found = build_bill(store, namespace=session.address.namespace, sessions=(session.address.session,), by="model")
         bill = {**describe_bill(found), "receipts": list_receipts(copy)}
         measured = measure_session(copy)
+        sizes = [part.rest for each in _read_messages(measured, 0) if each is not None for part in each.parts]
         data = b""
         for limit in LIMITS:
+            if limit > LIMITS[-1] and sum(min(size, limit) for size in sizes) > MOST_BYTES:
+                continue  # the texts of the messages alone are too many
             data = _render_file(measured, redact_info(row.info), bill, limit).encode("utf-8", "replace")
             if len(data) <= MOST_BYTES:
                 break

@@ -147,7 +147,8 @@ def find_text_origin(text: str, confirm: SummaryConfirmer | None = None, *, is_w
     for row in (*HARNESS_PATTERNS, *SUMMARY_PATTERNS):
         if start.startswith(row.start) and (start.rstrip().endswith(row.end) or _is_cut_off(row, start)):
             return "harness"
-    is_output = any(_is_tool_output(row, start) or _is_cut_off(row, start) for row in TOOL_OUTPUT_PATTERNS)
+    rows = [row for row in TOOL_OUTPUT_PATTERNS if start.startswith(row.start)]
+    is_output = any(_is_tool_output(row, start) or _is_cut_off(row, start) for row in rows)
     return "tool" if is_output else "human"
 
 
@@ -204,9 +205,8 @@ def _is_cut_off(row: ForeignText, text: str) -> bool:
 
 
 def _is_tool_output(row: ForeignText, text: str) -> bool:
-    is_whole = text.startswith(row.start) and text.rstrip().endswith(row.end)
     return (
-        is_whole
+        text.rstrip().endswith(row.end)
         and not (row.exception and text.startswith(row.exception))
         and re.compile(row.form).match(text, len(row.start)) is not None
     )
