@@ -14,7 +14,7 @@ from tenfold.formats import FORMATS, ParsedSession, read_data, read_file, render
 from tests.formats.made import CLAUDE, CODEX_NEW, FILES, PI_1, PI_3, SWE_0, TAU2, render_lines
 
 LINED = (
-    *("pi-1", "pi-2", "pi-3", "claude", "codex-new", "codex-old", "chat-lines", "events"),
+    *("pi-1", "pi-2", "pi-3", "pi-stream", "claude", "codex-new", "codex-old", "chat-lines", "events"),
     *("langchain-lines", "vercel-chats", "strands", "adk-lines", "claude-stream", "codex-stream", "fine-tuning"),
     *("qwen", "kimi", "kimi-code", "goose", "goose-bare"),
 )

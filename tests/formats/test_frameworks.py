@@ -42,6 +42,7 @@ PARTIAL = {
     "vercel-chats": ([ASKED, "And the door?", ASKED], *MEANINGS["vercel-ui"][1:]),
     "vercel-old": USUAL,
     "sharegpt-lines": USUAL,
+    "pi-stream": USUAL,
     "fine-tuning": ([ASKED] * 3, ["look"] * 2, [("look", SEEN, False)] * 2),
 }
 """The same for files that hold something else than others of their format."""

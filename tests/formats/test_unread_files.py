@@ -292,3 +292,18 @@ def test_what_guards_and_cites_is_read_as_text() -> None:
     cited = {"citationsContent": {"content": [{"text": "it is "}, {"text": "green"}], "citations": []}}
     data = make_messages(lambda n: cited if n % 2 else guarded)["bedrock-converse"]
     assert [get_text(m) for m in list_messages(read_data(data, file="f"))] == ["is the shed green", "it is green"] * 4
+
+
+HEADER = {"type": "session", "version": 3, "id": "s", "cwd": "/w"}
+
+
+def test_a_file_whose_messages_stand_in_lines_that_the_format_does_not_know_is_refused() -> None:
+    said = {"role": "user", "content": "paint the shed"}
+    data = render_lines(HEADER, {"type": "event", "message": said}, {"type": "log", "of": [{"inner": said}]})
+    with pytest.raises(UnknownFormat, match=r"none of its 2 lines .* pi format.* like openai.*'event', 'log'\. Write"):
+        read_data(data, file="f")
+
+
+def test_a_session_in_which_nothing_was_said_yet_holds_no_message() -> None:
+    (session,) = read_data(render_lines(HEADER, {"type": "label", "id": "a", "label": "paint the shed"}), file="f")
+    assert list_messages([session]) == []

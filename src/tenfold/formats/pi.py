@@ -43,6 +43,8 @@ from tenfold.store.base import SessionInfo
 
 FORMAT = "pi"
 _LINK_FIELDS = LinkFields("id", "parentId", 8)
+_MESSAGE_TYPES = ("message", "message_end")
+"""The types of the lines that hold a message: in a session file, and in what `pi --mode json` prints."""
 _INJECTED_ROLES = ("custom", "hookMessage", "branchSummary", "compactionSummary")
 _ROLES = ("user", "assistant", "toolResult", "bashExecution", *_INJECTED_ROLES)
 
@@ -61,7 +63,7 @@ def _describe(line: JsonItem) -> LineFacts:
         answer=own if calls else "",
         calls=tuple(str(call.get("id")) for call in calls),
         results=(str(fields.get("toolCallId")),) if is_result else (),
-        is_message=value.get("type") in ("message", "custom_message"),
+        is_message=value.get("type") in (*_MESSAGE_TYPES, "custom_message"),
     )
 
 
@@ -126,9 +128,9 @@ class Pi(SessionFormat):
 def _find_unknown_role(line: JsonItem, source: LineFile) -> str:
     """Returns the problem of a line whose message has an unknown role, else "". Raises it unless lines are skipped."""
     match line.value:
-        case {"type": "message", "message": {"role": str(role)}} if role in _ROLES:
+        case {"type": kind, "message": {"role": str(role)}} if kind in _MESSAGE_TYPES and role in _ROLES:
             return ""
-        case {"type": "message", "message": dict(message)}:
+        case {"type": kind, "message": dict(message)} if kind in _MESSAGE_TYPES:
             return source.reject_role(line, message.get("role"), FORMAT).problem
     return ""
 
@@ -137,7 +139,7 @@ def _add_line(draft: SessionDraft, line: JsonItem) -> None:
     value = line.value
     native = line.to_native(FORMAT)
     match value.get("type"):
-        case "message" if isinstance(value.get("message"), dict):
+        case kind if kind in _MESSAGE_TYPES and isinstance(value.get("message"), dict):
             _add_message(draft, value["message"], native)
         case "custom_message":
             draft.add_messages([Message("user", _parse_content(value.get("content")), "harness", native=native)])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from tenfold.core.record.entry import get_message
+from tenfold.core.record.entry import CustomEntry, get_message
 from tenfold.core.record.message import OpaquePart
 from tenfold.core.wire import WIRES, detect_wire, parse_value, pydantic_ai
 from tenfold.core.wire.foreign_shapes import find_shape, has_shape
@@ -34,6 +34,7 @@ from tenfold.formats.opencode import Opencode
 from tenfold.formats.openhands_events import OpenHandsEvents
 from tenfold.formats.output_pieces import get_native
 from tenfold.formats.pi import Pi
+from tenfold.formats.session_draft import DAMAGED_KIND
 from tenfold.formats.summaries import with_unknown_source
 from tenfold.formats.trajectories import Atif, ShareGpt, SweAgent, Tau2
 from tenfold.store.base import SessionInfo
@@ -193,12 +194,29 @@ def _read_sessions(data: bytes, file: str, format: str | None, *, skip_damaged: 
 
 def _finish_sessions(sessions: Sequence[ParsedSession], file: str) -> list[ParsedSession]:
     """Does for the sessions of a file what is the same in every format."""
-    for session in sessions:
-        try:
+    try:
+        _refuse_unrecognized(sessions)
+        for session in sessions:
             _refuse_unread(session)
-        except UnknownFormat as exc:
-            raise UnknownFormat(f"{file}: {exc}") from exc
+    except UnknownFormat as exc:
+        raise UnknownFormat(f"{file}: {exc}") from exc
     return _make_ids_unique([replace(s, entries=tuple(map(with_unknown_source, s.entries))) for s in sessions])
+
+
+def _refuse_unrecognized(sessions: Sequence[ParsedSession]) -> None:
+    """Raises `UnknownFormat` if no line is a message of the format though some hold one: another program wrote them."""
+    entries = [entry for session in sessions for entry in session.entries]
+    if any(get_message(entry) is not None for entry in entries):
+        return
+    customs = [entry for entry in entries if isinstance(entry, CustomEntry) and entry.kind != DAMAGED_KIND]
+    found = {entry.kind: near for entry in customs if (near := _find_nearest(parse_value(entry.native.body)))}
+    if found:
+        kinds, near = ", ".join(ascii(kind)[:40] for kind in found), next(iter(found.values()))
+        raise UnknownFormat(
+            f"none of its {len(entries):,} lines is a message of the {sessions[0].info.format} format, but some "
+            f"hold messages, which look like {near}: those of type {kinds}. Write these messages alone to a file, or "
+            "name the session file of the program: `tenfold find` lists those that it knows"
+        )
 
 
 def _refuse_unread(session: ParsedSession) -> None:
