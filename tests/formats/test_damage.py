@@ -15,7 +15,16 @@ from tests.formats.made import CLAUDE, CODEX_NEW, FILES, PI_1, PI_3, SWE_0, TAU2
 
 LINED = (
     *("pi-1", "pi-2", "pi-3", "pi-stream", "claude", "codex-new", "codex-old", "chat-lines", "events"),
-    *("langchain-lines", "vercel-chats", "strands", "adk-lines", "claude-stream", "codex-stream", "fine-tuning"),
+    *(
+        "langchain-lines",
+        "vercel-chats",
+        "strands",
+        "adk-lines",
+        "claude-stream",
+        "codex-stream",
+        "gemini-stream",
+        "fine-tuning",
+    ),
     *("qwen", "kimi", "kimi-code", "goose", "goose-bare"),
 )
 NO_JSON = ("aider",)

@@ -32,6 +32,7 @@ MEANINGS: dict[str, tuple[list[str], list[str], list[tuple[str, str, bool]]]] = 
     "pydantic-ai": USUAL,
     **dict.fromkeys(("adk", "openai-agents", "qwen-code", "kimi", "kimi-code", "goose", "atif"), USUAL),
     "claude-stream": ([ASKED, "Look at the shed."], *USUAL[1:]),
+    "gemini-stream": ([ASKED], ["look", "paint"], [("look", SEEN, False), ("paint", "no such paint", True)]),
     "codex-stream": ([], ["shell", "paint__find"], [("shell", SEEN, False), ("paint__find", "no such paint", True)]),
     "sharegpt": ([ASKED, ASKED], *USUAL[1:]),
     "aider": ([f"{ASKED}\nSay it in few words.", "Paint it.", "Is it dry?"], [], []),
@@ -81,3 +82,9 @@ def test_a_conversation_goes_on_from_the_current_node() -> None:
     assert sources[-1] == "d"
     left = next(e for e in first.entries if getattr(e, "source_id", "") == "x")
     assert parents[left.id] == next(e.id for e in first.entries if getattr(e, "source_id", "") == "a")
+
+
+def test_the_pieces_of_an_answer_are_one_text() -> None:
+    messages = list_messages(read_data(FILES["gemini-stream"][1], file="f"))
+    answers = [get_text(message) for message in messages if message.role == "assistant"]
+    assert answers == ["I will look.", "The shed is green."]

@@ -189,6 +189,67 @@ def _render_codex_call(call_id: str, name: str, arguments: object, text: str) ->
     return {"id": call_id, "type": "mcp_tool_call", "tool": name, "arguments": arguments, "result": result}
 
 
+# -- gemini --output-format stream-json --------------------------------------------------------------------------------
+
+
+class GeminiStream(RecordFormat):
+    """Reads and writes the lines of `gemini --output-format stream-json`. An answer comes in pieces, its calls too."""
+
+    name = "gemini-stream"
+    session_keys = ("session_id",)
+    id_key = ""
+    frame = (b"", b"\n")
+    has_pieces = True
+
+    def is_item(self, value: dict[str, Any]) -> bool:
+        """Looks for the line that begins a stream, or one with a call or its result."""
+        kind = value.get("type")
+        return (kind == "init" and "session_id" in value) or (
+            kind in ("tool_use", "tool_result") and "tool_id" in value
+        )
+
+    def get_answer_id(self, value: Mapping[str, Any]) -> str:
+        """Returns the same for all that the model wrote: what follows each other is one answer."""
+        return "answer" if value.get("type") == "tool_use" or value.get("role") == "assistant" else ""
+
+    def parse(self, value: dict[str, Any]) -> Record:
+        """Parses a line to a message, a piece of an answer, a call or a result."""
+        kind, error = value.get("type"), get_object(value, "error")
+        if kind == "tool_use":
+            return Record(
+                [make_answer([parse_call(value.get("tool_id"), value.get("tool_name"), value.get("parameters"))])]
+            )
+        if kind == "tool_result":
+            output, is_error = value.get("output") or error.get("message"), value.get("status") == "error"
+            return Record([make_result(value.get("tool_id"), "", output, is_error=is_error)])
+        if kind == "error":
+            return Record([Message("user", (Text(str(value.get("message") or "")),), "harness")])
+        if kind != "message":
+            return Record(kind=str(kind))
+        parts = parse_blocks(value.get("content"))
+        return Record(
+            [make_answer(parts) if value.get("role") == "assistant" else make_prompt(str(value.get("role")), parts)]
+        )
+
+    def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Renders messages as lines."""
+        out: list[dict[str, Any]] = []
+        for message in messages:
+            result = get_tool_result(message)
+            if result is not None:
+                status = "error" if result.is_error else "success"
+                out.append(
+                    {"type": "tool_result", "tool_id": result.call_id, "status": status, "output": get_text(message)}
+                )
+                continue
+            out += [{"type": "message", "role": message.role, "content": text} for text in list_texts(message)]
+            out += [
+                {"type": "tool_use", "tool_name": call.name, "tool_id": call.id, "parameters": render_arguments(call)}
+                for call in get_tool_calls(message)
+            ]
+        return out
+
+
 # -- goose -------------------------------------------------------------------------------------------------------------
 
 

@@ -130,9 +130,9 @@ def refuse_unread(
     near = [name for name in WIRES if name != wire and any(f"'{kind}'" in names for kind in _list_kinds(name))]
     advice = f"{' and '.join(near)} have such parts" if near else f"convert them, or name another format than {wire}"
     advice = explain_shape(shape) if shape is not None else advice
+    loss = f"{chars:,} characters of text would be lost" if chars else "no summary would have what they say"
     raise UnknownFormat(
-        f"{number} of {count} messages have what {wire} messages do not have: {names}; {chars:,} characters of "
-        f"text would be lost; {advice}"
+        f"{number} of {count} messages have what {wire} messages do not have: {names}; {loss}; {advice}"
     )
 
 
