@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tenfold.core.record.entry import get_message
+from tenfold.core.record.entry import CustomEntry, MessageEntry, get_message
 from tenfold.core.record.message import Message, get_text, get_tool_calls, get_tool_result
 from tenfold.core.wire.unread_text import find_unread_items
 from tenfold.formats import ParsedSession, read_data
@@ -30,7 +30,9 @@ MEANINGS: dict[str, tuple[list[str], list[str], list[tuple[str, str, bool]]]] = 
         [("look", '{"colour": "green and dry"}', False), ("look", "no such shed", True)],
     ),
     "pydantic-ai": USUAL,
-    **dict.fromkeys(("adk", "openai-agents", "qwen-code", "kimi", "kimi-code", "goose", "atif"), USUAL),
+    **dict.fromkeys(
+        ("adk", "openai-agents", "qwen-code", "kimi", "kimi-code", "goose", "atif", "mini-swe-agent"), USUAL
+    ),
     "claude-stream": ([ASKED, "Look at the shed."], *USUAL[1:]),
     "gemini-stream": ([ASKED], ["look", "paint"], [("look", SEEN, False), ("paint", "no such paint", True)]),
     "codex-stream": ([], ["shell", "paint__find"], [("shell", SEEN, False), ("paint__find", "no such paint", True)]),
@@ -88,3 +90,13 @@ def test_the_pieces_of_an_answer_are_one_text() -> None:
     messages = list_messages(read_data(FILES["gemini-stream"][1], file="f"))
     answers = [get_text(message) for message in messages if message.role == "assistant"]
     assert answers == ["I will look.", "The shed is green."]
+
+
+def test_what_a_run_of_mini_swe_agent_was_told_by_its_program_is_not_the_users_and_its_end_is_no_message() -> None:
+    (session,) = read_data(FILES["mini-tools.traj"][1], file="f")
+    entries = [entry for entry in session.entries if isinstance(entry, MessageEntry)]
+    assert [entry.message.origin for entry in entries] == ["harness", "human", "model", "tool", "tool", "model"]
+    assert [entry.usage.prompt for entry in entries if entry.usage] == [851, 1702]
+    last = session.entries[-1]
+    assert isinstance(last, CustomEntry)
+    assert last.kind == "exit"

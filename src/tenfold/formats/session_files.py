@@ -36,7 +36,7 @@ from tenfold.formats.output_pieces import get_native
 from tenfold.formats.pi import Pi
 from tenfold.formats.session_draft import DAMAGED_KIND
 from tenfold.formats.summaries import with_unknown_source
-from tenfold.formats.trajectories import Atif, ShareGpt, SweAgent, Tau2
+from tenfold.formats.trajectories import Atif, MiniSweAgent, ShareGpt, SweAgent, Tau2
 from tenfold.store.base import SessionInfo
 
 
@@ -78,6 +78,7 @@ _ALL_FORMATS: tuple[SessionFormat, ...] = (
     ClaudeCode(),
     Codex(),
     SweAgent(),
+    MiniSweAgent(),
     Tau2(),
     OpenHandsEvents(),
     MessageListFormat("openhands-requests", "openai-chat", _is_request_log),

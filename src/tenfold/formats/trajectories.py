@@ -201,7 +201,7 @@ class SweAgent(RecordFormat):
 
     def read(self, data: bytes, *, file: str, skip_damaged: bool) -> list[ParsedSession]:  # noqa: ARG002 - one JSON value: all or nothing
         """Parses the one run of the file."""
-        top, history = parse_document(data, file), parse_array(data, "history", file)
+        top, history = parse_document(data, file), parse_array(data, self.paths[0][-1], file)
         return self.read_list(history, top, self.read_info(top, file), file)
 
     def read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
@@ -251,6 +251,40 @@ class SweAgent(RecordFormat):
                 line["is_demo"] = True
             out.append(line)
         return out
+
+
+class MiniSweAgent(SweAgent):
+    """Reads and writes `.traj.json` files of mini-swe-agent, which has the roles of SWE-agent, and one for its end."""
+
+    name = "mini-swe-agent"
+    paths = (("messages",),)
+    frame = (b'{"info": {}, "messages": [', b'], "trajectory_format": "mini-swe-agent-1.1"}\n')
+
+    def can_read(self, head: bytes, name: str) -> bool:  # noqa: ARG002 - the content tells
+        """Looks for an object that names the format, or that begins with what mini-swe-agent says of a run."""
+        top = inspect_shape(head).members
+        is_named = str(top.get("trajectory_format") or "").startswith("mini-swe-agent")
+        return "messages" in top and (is_named or "mini_version" in get_object(top, "info"))
+
+    def read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
+        """Takes the name of the task, where the run is one of a set."""
+        return SessionInfo("", self.name, file, str(top.get("instance_id") or ""))
+
+    def parse(self, value: dict[str, Any]) -> Record:
+        """Parses a line. How the run ended is no message: no model was told."""
+        if value.get("role") == "exit":
+            return Record(kind="exit")
+        response = get_object(get_object(value, "extra"), "response")
+        keys = ("prompt_tokens", "completion_tokens", "", "")
+        usage = build_usage(response.get("usage"), keys, response.get("model"))
+        return Record(super().parse(value).messages, usage if value.get("role") == "assistant" else None)
+
+    def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Renders messages."""
+        lines = super().render(messages)
+        return [
+            line | ({"tool_call_id": line["tool_call_ids"][0]} if "tool_call_ids" in line else {}) for line in lines
+        ]
 
 
 def _is_demo(value: Mapping[str, Any]) -> bool:
