@@ -15,16 +15,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from tenfold.core.record.message import (
-    Message,
-    NativeBytes,
-    Part,
-    Text,
-    ToolCall,
-    get_text,
-    get_tool_calls,
-    get_tool_result,
-)
+from tenfold.core.record.message import Message, NativeBytes, Part, Text, get_text, get_tool_calls, get_tool_result
 from tenfold.errors import UnknownRole
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.content_blocks import (
@@ -148,21 +139,19 @@ class _Answered(Struct):
     parts: list[Part] = field(default_factory=list)
     results: list[JsonItem] = field(default_factory=list)
 
-    @property
-    def open_calls(self) -> set[str]:
-        """The ids of the calls that have no result yet."""
-        done = {str(get_object(line.value, "event").get("toolCallId")) for line in self.results}
-        return {part.id for part in self.parts if isinstance(part, ToolCall)} - done
-
 
 class _Journal:
-    """Parses one file. The lines of a step wait until it is over, since its calls may run side by side."""
+    """Parses one file. The lines of a step wait until it is over, since its calls may run side by side.
+
+    `_callers` has the calls without a result, each with the answer that made it.
+    """
 
     def __init__(self, source: LineFile, file: str) -> None:
         self.draft = SessionDraft(file)
         self.model = ""
         self._source = source
         self._answers: list[_Answered] = []
+        self._callers: dict[str, _Answered] = {}
         self._others: list[JsonItem] = []
         self._later: list[JsonItem] = []
         self._usage: object = None
@@ -180,7 +169,7 @@ class _Journal:
             self._add_part(line, event)
         elif step == "tool.result":
             self._add_result(line, event)
-        elif kind == _APPEND and self._has_open_calls:
+        elif kind == _APPEND and self._callers:
             self._later.append(line)  # Kimi Code puts it behind the results, too
         elif kind in (_APPEND, _COMPACTION, "context.clear", "context.undo"):
             self.flush()
@@ -192,22 +181,21 @@ class _Journal:
             self._usage = event.get("usage") if step == "step.end" else self._usage
             self._add_other(line)
 
-    @property
-    def _has_open_calls(self) -> bool:
-        return any(answer.open_calls for answer in self._answers)
-
     def _add_part(self, line: JsonItem, event: Mapping[str, Any]) -> None:
         if not self._answers or self._answers[-1].results:
             self._answers.append(_Answered())
         answer = self._answers[-1]
         answer.lines += [*answer.between, line]
         answer.between = []
-        is_call = event.get("type") == "tool.call"
-        call = parse_call(event.get("toolCallId"), event.get("name"), event.get("args"))
-        answer.parts.append(call if is_call else parse_block(event.get("part")))
+        if event.get("type") == "tool.call":
+            call = parse_call(event.get("toolCallId"), event.get("name"), event.get("args"))
+            self._callers[call.id] = answer
+            answer.parts.append(call)
+        else:
+            answer.parts.append(parse_block(event.get("part")))
 
     def _add_result(self, line: JsonItem, event: Mapping[str, Any]) -> None:
-        answer = next((each for each in self._answers if event.get("toolCallId") in each.open_calls), None)
+        answer = self._callers.pop(str(event.get("toolCallId") or ""), None)
         if answer is not None:
             answer.results.append(line)
         else:
@@ -227,7 +215,7 @@ class _Journal:
         answers, later, usage = self._answers, self._later, self._usage
         behind = (line for answer in answers for line in answer.between)
         others = deque(sorted([*self._others, *behind], key=lambda line: (line.number, line.place)))
-        self._answers, self._others, self._later, self._usage = [], [], [], None
+        self._answers, self._callers, self._others, self._later, self._usage = [], {}, [], [], None
         for answer in answers:
             first = answer.lines[0]
             self._add_others(others, first)
