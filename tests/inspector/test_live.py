@@ -330,6 +330,10 @@ def test_a_request_appears_and_its_notice_is_answered(browser: Browser, store: S
     browser.press("#near button", "Not this session")
     browser.wait_for_text("Automatic compaction is off for this session", "#near")
     assert session.refresh().state.is_auto_off
+    seen = len(browser.find_all("#requests tr"))
+    session.append(make_user_message("go on"))
+    browser.wait(lambda: len(browser.find_all("#requests tr")) > seen)
+    assert "Automatic compaction is off for this session" in browser.read("#near"), "a request takes it not away"
     browser.press("#near button", "Switch it on again")
     browser.wait_for_text("Automatic compaction is on for this session", "#near")
     grow_until("is compacted by itself at about", "#near")

@@ -35,6 +35,7 @@ ALLOWED = {
     "src/tenfold/store/postgres/stems.py": "words, up to a length",
     "src/tenfold/core/meter/counters.py": "the names of two vocabularies",
     "src/tenfold/formats/file_shape.py": "the beginnings of two files",
+    "src/tenfold/formats/session_files.py": "one file, until it has been read",
     "src/tenfold/compaction/facts/user_words.py": "no argument",
     "src/tenfold/store/search/terms.py": "no argument",
     "src/tenfold/compaction/facts/tool_calls.py": "calls, up to a length",

@@ -44,6 +44,7 @@ class _Watching:
         self._visit, self._sessions = visit, visit.sessions
         self._gateways: dict[str, GatewayState] = {}
         self._windows: dict[tuple[str, str], int] = {}
+        self._warned: set[tuple[str, str]] = set()
         self._is_first = True
 
     async def stream(self) -> AsyncIterator[str]:
@@ -88,16 +89,20 @@ class _Watching:
             return []
         kind, self._is_first = "history" if self._is_first else "request", False
         rows = render("live_rows.html", requests=item[::-1])
-        return [_encode_event(kind, rows), _encode_event("near", render("near.html", near=self._find_near(item)))]
+        return [_encode_event(kind, rows), _encode_event("near", self._tell_near(item))]
 
     def _tell_source(self) -> str:
         states = [self._gateways.get(url, GatewayState(url, is_heard=False)) for url in self._sessions.sources.gateways]
         return _encode_event("source", render("live_source.html", states=states))
 
-    def _find_near(self, requests: tuple[LiveRequest, ...]) -> list[Near]:
-        """Lists the sessions of the requests seen so far that will soon be compacted."""
+    def _tell_near(self, requests: tuple[LiveRequest, ...]) -> str:
+        """Tells which sessions of the requests seen so far will soon be compacted.
+
+        One that would be, but is switched off, is told with the way to switch it on again.
+        """
         self._windows |= {(each.session, each.head): each.window for each in requests if each.session}
         found: list[Near] = []
+        switched = ""
         for (session, head), window in list(self._windows.items()):
             try:
                 opened = self._sessions.open(self._visit.namespace, session, head)
@@ -106,8 +111,12 @@ class _Watching:
                 continue
             with opened.lock:
                 near = find_near(opened, window)
+                if near is not None:
+                    self._warned.add((session, head))
+                elif (session, head) in self._warned and opened.session.view.state.is_auto_off:
+                    switched += render("auto_state.html", opened=opened, visit=self._visit)
             found += [near] if near is not None else []
-        return found
+        return render("near.html", near=found) + switched
 
 
 def _encode_event(name: str, text: str) -> str:
