@@ -77,6 +77,7 @@ HARNESS_TEXTS: tuple[ForeignText, ...] = (
     wrap_tag("Codex", "2026-11-26", "the text of a skill", "skill"),
     wrap_tag("Cline", "2026-11-21", "open files and time", "environment_details"),
     wrap_tag("goose", "2026-11-26", "directory and time (goose, crates/goose, `moim`)", "info-msg"),
+    wrap_tag("Copilot CLI", "2026-12-01", "the time of a message", "current_datetime"),
     wrap_tag("Cursor", "2026-11-26", "system, shell and directory", "user_info"),
     wrap_tag("Cursor", "2026-11-26", "what may help to answer", "additional_data"),
     wrap_tag("Cursor", "2026-11-26", "files in view", "open_and_recently_viewed_files"),

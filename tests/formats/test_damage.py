@@ -25,10 +25,10 @@ LINED = (
         "gemini-stream",
         "fine-tuning",
     ),
-    *("qwen", "kimi", "kimi-code", "goose", "goose-bare"),
+    *("qwen", "kimi", "kimi-code", "copilot", "goose", "goose-bare"),
 )
 NO_JSON = ("aider",)
-NO_ROLES = ("openhands-events", "codex-stream", "aider")
+NO_ROLES = ("openhands-events", "codex-stream", "copilot-cli", "aider")
 ROLE_SWAPS: dict[str, tuple[bytes, bytes]] = {
     "gemini-session": (b'"type": "user"', b'"type": "oracle"'),
     "langchain": (b'"type": "human"', b'"type": "oracle"'),

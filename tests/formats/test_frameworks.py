@@ -31,7 +31,8 @@ MEANINGS: dict[str, tuple[list[str], list[str], list[tuple[str, str, bool]]]] = 
     ),
     "pydantic-ai": USUAL,
     **dict.fromkeys(
-        ("adk", "openai-agents", "qwen-code", "kimi", "kimi-code", "goose", "atif", "mini-swe-agent"), USUAL
+        ("adk", "openai-agents", "qwen-code", "kimi", "kimi-code", "goose", "atif", "mini-swe-agent", "copilot-cli"),
+        USUAL,
     ),
     "claude-stream": ([ASKED, "Look at the shed."], *USUAL[1:]),
     "gemini-stream": ([ASKED], ["look", "paint"], [("look", SEEN, False), ("paint", "no such paint", True)]),
@@ -100,3 +101,18 @@ def test_what_a_run_of_mini_swe_agent_was_told_by_its_program_is_not_the_users_a
     last = session.entries[-1]
     assert isinstance(last, CustomEntry)
     assert last.kind == "exit"
+
+
+def test_the_usage_of_copilot_cli_is_that_of_the_answer_behind_it_and_a_skill_is_not_the_users() -> None:
+    (session,) = read_data(FILES["copilot"][1], file="f")
+    entries = [entry for entry in session.entries if isinstance(entry, MessageEntry)]
+    assert [entry.message.origin for entry in entries] == ["human", "harness", "model", "tool", "model"]
+    assert [entry.usage.prompt if entry.usage else 0 for entry in entries] == [0, 0, 11_997, 0, 0]
+
+
+def test_a_helper_of_copilot_cli_is_a_session_of_its_own() -> None:
+    start, *_, said, _, ended = FILES["copilot"][1].splitlines(keepends=True)
+    helped = said.replace(b'"content"', b'"parentToolCallId": "c9", "content"')
+    main, helper = read_data(start + said + helped + ended, file="cop-1/events.jsonl")
+    assert (main.info.id, helper.info.parent) == ("cop-1", "cop-1")
+    assert (len(list_messages([main])), len(list_messages([helper]))) == (1, 1)

@@ -146,6 +146,22 @@ def _configure_kimi(api: str) -> Callable[[Path, str], dict[str, str]]:
     return configure
 
 
+def _configure_copilot(api: str) -> Callable[[Path, str], dict[str, str]]:
+    def configure(home: Path, url: str) -> dict[str, str]:
+        del home  # it has no configuration of a provider but variables
+        return {
+            "COPILOT_PROVIDER_BASE_URL": url if api == "anthropic" else f"{url}/v1",
+            "COPILOT_PROVIDER_TYPE": api,
+            "COPILOT_PROVIDER_API_KEY": KEY,
+            "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": "200000",
+            "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS": "4000",
+            "COPILOT_MODEL": "m",
+            "COPILOT_OFFLINE": "true",
+        }
+
+    return configure
+
+
 def _configure_mini(home: Path, url: str) -> dict[str, str]:
     _write(home / ".config/mini-swe-agent/.env", "MSWEA_CONFIGURED=true\n")
     quiet = {
@@ -174,6 +190,13 @@ def _build_agent_row(name: str, place: str, version: str, *arguments: str, scrip
     """The row of an agent of our own on a framework: the script clients/NAME/agent.py."""
     command = ("{python}", f"{{clients}}/{script or place}/agent.py", *arguments)
     return ClientRow(name, place, version, _configure_variables, command, command)
+
+
+def _build_copilot_row(name: str, api: str) -> ClientRow:
+    """Its own prompt and tools take 12,000 tokens."""
+    command = ("copilot", "--allow-all-tools")
+    resumed = (*command, "--continue", "-p")
+    return ClientRow(name, "copilot", "1.0.102", _configure_copilot(api), (*command, "-p"), resumed, window=32_000)
 
 
 def _build_kimi_row(name: str, api: str) -> ClientRow:
@@ -236,6 +259,8 @@ CLIENTS: Sequence[ClientRow] = (
     _build_kimi_row("kimi, Chat", "openai"),
     _build_kimi_row("kimi, Responses", "openai_responses"),
     _build_kimi_row("kimi, Messages", "anthropic"),
+    _build_copilot_row("Copilot CLI, Chat", "openai"),
+    _build_copilot_row("Copilot CLI, Messages", "anthropic"),
     ClientRow("llm, Chat", "llm", "0.36", _configure_llm, _LLM, (*_LLM, "-c")),
     ClientRow("mini-swe-agent, Chat", "mini", "2.4.6", _configure_mini, _MINI, end_command=_END_OF_MINI),
     _build_agent_row("OpenAI SDK, Chat", "", "", "chat", script="openai-sdk"),

@@ -1,4 +1,4 @@
-"""Coding agents whose files are lists of records: goose, Kimi, and what Claude Code and Codex print while they run.
+"""Coding agents whose files are lists of records: Copilot CLI, goose, Kimi, and what others print while they run.
 
 docs/formats/agents.md describes the mapping. The streams hold what the agent did, and often not what it was asked.
 """
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tenfold.core.record.message import Message, Part, Text, Thinking, get_text, get_tool_calls, get_tool_result
 from tenfold.core.wire.foreign_shapes import has_shape
 from tenfold.errors import UnknownRole
+from tenfold.formats.base import ExportItem
 from tenfold.formats.content_blocks import (
     dump_json,
     list_texts,
@@ -26,8 +27,10 @@ from tenfold.formats.content_blocks import (
     render_arguments,
 )
 from tenfold.formats.item_lists import Record, RecordFormat
-from tenfold.formats.json_items import get_object, list_objects
-from tenfold.formats.session_draft import build_usage
+from tenfold.formats.json_items import JsonItem, get_object, list_objects
+from tenfold.formats.json_lines import LineFile
+from tenfold.formats.output_pieces import drop_compactions
+from tenfold.formats.session_draft import SessionDraft, build_usage
 from tenfold.store.base import SessionInfo
 
 # -- claude --output-format stream-json --------------------------------------------------------------------------------
@@ -192,7 +195,7 @@ def _render_codex_call(call_id: str, name: str, arguments: object, text: str) ->
 # -- gemini --output-format stream-json --------------------------------------------------------------------------------
 
 
-class GeminiStream(RecordFormat):
+class GeminiCliStream(RecordFormat):
     """Reads and writes the lines of `gemini --output-format stream-json`. An answer comes in pieces, its calls too."""
 
     name = "gemini-stream"
@@ -248,6 +251,101 @@ class GeminiStream(RecordFormat):
                 for call in get_tool_calls(message)
             ]
         return out
+
+
+# -- GitHub Copilot CLI -----------------------------------------------------------------------------------------------
+
+
+class CopilotCli(RecordFormat):
+    """Reads and writes `events.jsonl` of GitHub's Copilot CLI. Each helper that it calls is a session of its own."""
+
+    name = "copilot-cli"
+    session_keys = ("sessionId",)
+    parent_key = "parentId"
+    frame = (b"", b"\n")
+
+    def is_item(self, value: dict[str, Any]) -> bool:
+        """Looks for the line that begins a session, or one with a message."""
+        data = get_object(value, "data")
+        kind = value.get("type")
+        return "parentId" in value and ("copilotVersion" in data or (kind in _COPILOT_MESSAGES and "content" in data))
+
+    def get_thread(self, value: Mapping[str, Any]) -> str:
+        """Returns the helper that a line is of."""
+        return str(value.get("agentId") or get_object(value, "data").get("parentToolCallId") or "")
+
+    def read_info(self, top: Mapping[str, Any], file: str) -> SessionInfo:
+        """Takes the session's id from the folder."""
+        path = Path(file)
+        own = path.parent.name if path.name == "events.jsonl" else ""
+        return replace(super().read_info(top, file), id=own, source_id=own)
+
+    def add_items(self, draft: SessionDraft, items: Sequence[JsonItem], file: str, source: LineFile | None) -> None:
+        """Adds the messages. What a request used stands on a line before its answer."""
+        usage: object = None
+        marked: list[JsonItem] = []
+        for item in items:
+            kind, data = item.get_object(file).get("type"), get_object(item.value, "data")
+            if kind == "session.usage_record":
+                usage = data.get("usage")
+            if kind == "assistant.message" and usage is not None:
+                item, usage = replace(item, value=item.value | {"usage": usage}), None  # noqa: PLW2901
+            marked.append(item)
+        super().add_items(draft, marked, file, source)
+
+    def render_body(self, info: SessionInfo, items: Sequence[ExportItem]) -> bytes:
+        """Renders the lines. Its own compactions are left out where a summary or stub is shown: it would go by them."""
+        return super().render_body(info, drop_compactions(items, ("compaction",)))
+
+    def parse(self, value: dict[str, Any]) -> Record:
+        """Parses a line to what the user said, an answer, or a result."""
+        kind, data = str(value.get("type")), get_object(value, "data")
+        match kind:
+            case "user.message":
+                prompt = make_prompt("user", parse_blocks(data.get("content")))
+                is_typed = data.get("source") in (None, "", "user")
+                return Record([prompt if is_typed else replace(prompt, origin="harness")])
+            case "assistant.message":
+                thought, calls = data.get("reasoningText"), list_objects(data, "toolRequests")
+                parts: list[Part] = [Thinking(thought)] if isinstance(thought, str) and thought else []
+                parts += parse_blocks(data.get("content"))
+                parts += [parse_call(c.get("toolCallId"), c.get("name"), c.get("arguments")) for c in calls]
+                keys = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens")
+                usage = build_usage(value.get("usage"), keys, get_object(value, "usage").get("model"))
+                return Record([make_answer(parts)], usage)
+            case "tool.execution_complete":
+                result, error = get_object(data, "result"), get_object(data, "error")
+                output = result.get("content") or error.get("message")
+                return Record([make_result(data.get("toolCallId"), "", output, is_error=data.get("success") is False)])
+            case "session.compaction_complete" if data.get("success") is True:
+                return Record(kind="compaction")
+        return Record(kind=kind)
+
+    def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Renders messages as lines."""
+        out: list[dict[str, Any]] = []
+        for message in messages:
+            result, text = get_tool_result(message), "\n".join(list_texts(message))
+            if result is not None:
+                said = {"content": get_text(message)}
+                data: dict[str, Any] = {"toolCallId": result.call_id, "success": not result.is_error, "result": said}
+                out.append({"type": "tool.execution_complete", "data": data})
+            elif message.role == "assistant":
+                calls = [
+                    {"toolCallId": call.id, "name": call.name, "arguments": render_arguments(call), "type": "function"}
+                    for call in get_tool_calls(message)
+                ]
+                out.append(
+                    {"type": "assistant.message", "data": {"messageId": "", "content": text, "toolRequests": calls}}
+                )
+            else:
+                out.append({"type": "user.message", "data": {"content": text}})
+        return [line | {"timestamp": _NO_TIME} for line in out]
+
+
+_COPILOT_MESSAGES = ("user.message", "assistant.message")
+_NO_TIME = "1970-01-01T00:00:00.000Z"
+"""Copilot CLI loads no line without a time."""
 
 
 # -- goose -------------------------------------------------------------------------------------------------------------

@@ -247,8 +247,8 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
 ) -> int:
     """Runs an agent in the foreground, and keeps its requests within the model's window meanwhile.
 
-    The agents known by name are claude, codex, pi, opencode, cline, cn, qwen, kimi, gemini, aider, llm, mini and
-    openhands. Any other works if it reads OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL.
+    The agents known by name are claude, codex, pi, opencode, cline, cn, qwen, kimi, copilot, gemini, aider, llm, mini
+    and openhands. Any other works if it reads OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL.
 
     A gateway is started on a free port, and the agent is told its address for this run only, by variables, options or a
     temporary copy of its configuration: what you have configured stays as it is, and an address of your own becomes the

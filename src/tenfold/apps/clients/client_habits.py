@@ -49,6 +49,12 @@ SUMMARY_TEXTS = (
     Habit("kimi", "2.1.0", "2026-11-26", re.compile(r"You are about to run out of context\. Create a handoff summary")),
     Habit("codex", "0.169.0", "2026-11-26", re.compile(r"You are performing a CONTEXT CHECKPOINT COMPACTION")),
     Habit(
+        "Copilot CLI",
+        "1.0.102",
+        "2026-12-01",
+        re.compile(r"Please create a detailed summary of the conversation so far\. The history is being compacted"),
+    ),
+    Habit(
         "Claude Code, and what copied it",
         "2.1.332",
         "2026-11-26",

@@ -86,8 +86,9 @@ _COMMANDS = {
     "qwen-code": ("qwen", "--resume"),
     "kimi": ("kimi", "--session"),
     "kimi-code": ("kimi", "--session"),
+    "copilot-cli": ("copilot", "--resume"),
 }
-_ONLY_READ = ("qwen-code", "kimi", "kimi-code")
+_ONLY_READ = ("qwen-code", "kimi", "kimi-code", "copilot-cli")
 """The clients into whose sessions nothing is written."""
 
 
@@ -322,6 +323,12 @@ def _describe_kimi_code(path: Path, lines: list[Json]) -> _Described | None:  # 
     return _Described(folder.name, str(place or ""), str(about.get("title") or ""))
 
 
+def _describe_copilot(path: Path, lines: list[Json]) -> _Described | None:
+    start = next((data for line in lines if isinstance(data := line.get("data"), dict) and "context" in data), {})
+    context = start.get("context")
+    return _Described(path.parent.name, str(context.get("cwd") or "") if isinstance(context, dict) else "")
+
+
 def _describe_cline(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - a file beside it tells
     id_ = path.name.removesuffix(".messages.json")
     about = _parse_or_none(meta.read_bytes()) if (meta := path.with_name(f"{id_}.json")).is_file() else None
@@ -400,6 +407,9 @@ _CLIENTS = (
         (_FilePlace("KIMI_CODE_HOME", ".kimi-code", "sessions/*/*/agents/main/wire.jsonl"),),
     ),
     _Client(
+        "copilot-cli", _describe_copilot, (_FilePlace("COPILOT_HOME", ".copilot", "session-state/*/events.jsonl"),)
+    ),
+    _Client(
         "cline",
         _describe_cline,
         (
@@ -424,7 +434,8 @@ _TASK_PLACES = (
 # -- how large they are ------------------------------------------------------------------------------------------------
 
 _MESSAGE_TYPES = frozenset({
-    "user", "assistant", "tool_result", "gemini", "message", "response_item", "context.append_message",
+    "user", "assistant", "tool_result", "gemini", "message", "response_item", "context.append_message", "user.message",
+    "assistant.message", "tool.execution_complete",
 })  # fmt: skip
 """The types of lines that hold a message, over all clients that write one message, or a piece of one, on a line."""
 _MESSAGE_EVENTS = frozenset({"step.begin", "tool.result"})

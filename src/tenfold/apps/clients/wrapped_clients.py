@@ -35,7 +35,9 @@ STANDARD_VARIABLES = (
     StandardVariable("GOOGLE_GEMINI_BASE_URL", "", ("GEMINI_API_BASE",)),
 )
 """What SDKs and most clients read. They are set for every program."""
-OTHER_VARIABLES = ("LLM_BASE_URL", "KIMI_CODE_BASE_URL", "OPENROUTER_BASE_URL", "GOOGLE_VERTEX_BASE_URL")
+OTHER_VARIABLES = (
+    "LLM_BASE_URL", "KIMI_CODE_BASE_URL", "OPENROUTER_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "COPILOT_PROVIDER_BASE_URL",
+)  # fmt: skip
 """Variables that are set to a gateway only where they are set already."""
 
 
@@ -176,6 +178,10 @@ CLIENTS: Sequence[WrappedClient] = (
         handle=("KIMI_CODE_HOME",),
         state=("sessions",),
         evidence=_RUN,
+    ),
+    WrappedClient(
+        names=("copilot", "@github/copilot"),
+        evidence=f"{_RUN}, by COPILOT_PROVIDER_BASE_URL, where it is set: GitHub's own models cannot be led elsewhere",
     ),
     WrappedClient(names=("gemini", "@google/gemini-cli"), evidence=f"{_RUN}, by GOOGLE_GEMINI_BASE_URL"),
     WrappedClient(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import accumulate
 
 from msgspec import Struct
 
@@ -20,6 +21,8 @@ from tenfold.errors import UnknownFormat
 
 _MANY = 3
 """More messages with unread text than these are too many, if they are also more than a twentieth of the list."""
+_LITTLE = 0.1
+"""The share of all text up to which text in fields beside understood parts is little."""
 _BESIDE_TEXT = frozenset({
     "annotations", "cache_control", "citations", "details", "extra_content", "logprobs", "metadata", "metrics", "model",
     "modelInfo", "name", "provider_specific_fields", "reasoning_details", "thinking_blocks", "timestamp", "usage",
@@ -41,13 +44,14 @@ class UnreadMessage(Struct, frozen=True):
     """A native message with text that no part holds. `seen` names what holds it, `chars` counts its characters.
 
     Several native items that became one answer are one of these. `count` is how many of them were not understood, in
-    the messages of a wire.
+    the messages of a wire. `is_beside` says that its parts are understood, and the text stands in fields beside them.
     """
 
     index: int
     chars: int
     seen: tuple[str, ...]
     count: int = 1
+    is_beside: bool = False
 
 
 PartTest = Callable[[OpaquePart], bool]
@@ -101,7 +105,8 @@ def _find_unread(
         earlier |= understood
     seen = dict.fromkeys([*unknown, *(holder for holder, _ in lost)])
     count = max(1, len(unknown)) if wire and isinstance(items, list) and len(items) > 1 else 1
-    return UnreadMessage(index, sum(len(text) for _, text in lost), tuple(seen), count) if seen else None
+    chars, is_beside = sum(len(text) for _, text in lost), not unknown and any(understood)
+    return UnreadMessage(index, chars, tuple(seen), count, is_beside) if seen else None
 
 
 def _drop_pieces(lost: Sequence[tuple[str, str]], understood: set[str]) -> list[tuple[str, str]]:
@@ -117,8 +122,13 @@ def refuse_unread(
     """Raises `UnknownFormat` if too many of `count` messages have unread text. `list_values` lists these messages.
 
     `wire` names the wire or the format that they were read in. The error says what was seen, how much text would be
-    lost, and what the messages look like.
+    lost, and what the messages look like. A little text in fields beside understood parts is what a program notes for
+    itself.
     """
+    beside = sum(each.chars for each in unread if each.is_beside)
+    sizes = (len(text) for value in list_values() for _, text in _iterate_texts(value))
+    if beside and any(total * _LITTLE >= beside for total in accumulate(sizes)):
+        unread = [each for each in unread if not each.is_beside]
     number = sum(each.count for each in unread)
     if not unread or (number * 2 < count if number <= _MANY else number * 20 <= count):
         return
