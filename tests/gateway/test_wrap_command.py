@@ -97,6 +97,7 @@ def test_options_of_the_program_are_its_own(tmp_path: Path) -> None:
     )
     assert ran.stdout == "['-c', '--window', '5', '-h']\n"
     assert "no request came through the gateway" in ran.stderr
+    assert "run `tenfold serve --upstream URL`" in ran.stderr
 
 
 def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -247,8 +247,8 @@ def wrap(  # noqa: PLR0913 - one parameter per flag is how typer describes a com
 ) -> int:
     """Runs an agent in the foreground, and keeps its requests within the model's window meanwhile.
 
-    The agents known by name are claude, codex, pi, opencode, cline, cn, qwen, kimi, copilot, gemini, aider, llm, mini
-    and openhands. Any other works if it reads OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL.
+    The agents known by name are claude, codex, pi, opencode, kilo, cline, cn, qwen, kimi, copilot, gemini, aider, llm,
+    mini and openhands. Any other works if it reads OPENAI_BASE_URL, ANTHROPIC_BASE_URL or GOOGLE_GEMINI_BASE_URL.
 
     A gateway is started on a free port, and the agent is told its address for this run only, by variables, options or a
     temporary copy of its configuration: what you have configured stays as it is, and an address of your own becomes the
@@ -292,7 +292,11 @@ def describe_totals(totals: Totals, bill: BillLine, log: Path, *, is_shadow: boo
     With `is_shadow`, where nothing is stored, it says what would have been saved.
     """
     if not totals.requests:
-        return f"tenfold: no request came through the gateway; its log: {log}"
+        return (
+            "tenfold: no request came through the gateway. If the program made some, it has its address from elsewhere "
+            "than the usual variables: run `tenfold serve --upstream URL` with that address, and set the gateway's in "
+            f"its place; log: {log}"
+        )
     parts = [_count(totals.requests, "request"), _count(totals.compactions, "compaction")]
     if is_shadow:
         saved, whole = int(totals.tokens_before - totals.tokens_after), int(totals.tokens_before)

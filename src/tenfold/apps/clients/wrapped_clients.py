@@ -37,6 +37,7 @@ STANDARD_VARIABLES = (
 """What SDKs and most clients read. They are set for every program."""
 OTHER_VARIABLES = (
     "LLM_BASE_URL", "KIMI_CODE_BASE_URL", "OPENROUTER_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "COPILOT_PROVIDER_BASE_URL",
+    "GROK_BASE_URL",
 )  # fmt: skip
 """Variables that are set to a gateway only where they are set already."""
 
@@ -135,6 +136,31 @@ CLIENTS: Sequence[WrappedClient] = (
         delivery="text variable",
         handle=("OPENCODE_CONFIG_CONTENT",),
         evidence=_RUN,
+    ),
+    WrappedClient(
+        names=("kilo", "kilocode", "@kilocode/cli"),
+        files=(
+            "~/.config/kilo/config.json",
+            "~/.config/kilo/opencode.json",
+            "~/.config/kilo/opencode.jsonc",
+            "~/.config/kilo/kilo.json",
+            "~/.config/kilo/kilo.jsonc",
+            "$KILO_CONFIG",
+            "opencode.json",
+            "opencode.jsonc",
+            "kilo.json",
+            "kilo.jsonc",
+        ),
+        content_variable="KILO_CONFIG_CONTENT",
+        places=("provider.*.options.baseURL",),
+        defaults=(
+            DefaultAddress("provider.openai.options.baseURL", "/v1"),
+            DefaultAddress("provider.anthropic.options.baseURL", "/v1"),
+            DefaultAddress("provider.google.options.baseURL", "/v1beta"),
+        ),
+        delivery="text variable",
+        handle=("KILO_CONFIG_CONTENT",),
+        evidence="run through this command by hand (7.7.9), with a provider of its configuration",
     ),
     WrappedClient(
         names=("cline",),
