@@ -309,19 +309,8 @@ def test_a_session_in_which_nothing_was_said_yet_holds_no_message() -> None:
     assert list_messages([session]) == []
 
 
-def test_what_a_program_notes_beside_every_message_refuses_a_list_only_where_it_is_much() -> None:
-    def make(chars: int) -> bytes:
-        note = {"kind": "tool", "summary": ("look at it " * 400)[:chars]}
-        says = [f"{number}: {'paint the shed ' * 40}" for number in range(9)]
-        return json.dumps([{"role": "user", "content": each, "_source": note} for each in says]).encode()
-
-    assert len(list_messages(read_data(make(40), file="f"))) == 9
-    with pytest.raises(UnknownFormat, match=r"9 of 9 messages have .* the field '_source'; 36,000 characters"):
-        read_data(make(4_000), file="f")
-
-
-def test_a_note_beside_no_content_is_the_content() -> None:
-    says = [{"role": "user", "content": "", "said": f"{number}: never paint the door"} for number in range(9)]
-    says += [{"role": "user", "content": "paint the shed " * 900}]
-    with pytest.raises(UnknownFormat, match=r"9 of 10 messages have .* the field 'said'"):
+def test_a_file_with_notes_beside_every_message_is_refused() -> None:
+    """They may be what the agent did: only of a request to a provider it is known that no model reads them."""
+    says = [{"role": "user", "content": "paint the shed " * 40, "ran": "look at the shed"} for _ in range(9)]
+    with pytest.raises(UnknownFormat, match=r"9 of 9 messages have .* the field 'ran'; 144 characters"):
         read_data(json.dumps(says).encode(), file="f")

@@ -126,6 +126,26 @@ def test_a_message_that_cannot_be_read_is_named_by_its_place_in_the_list(count: 
     assert f"message {at} has role 'wizard'" in answer.headers[HEADER]
 
 
+def note_beside(talk: Talk, chars: int) -> None:
+    """What GitHub's Copilot CLI adds to each result of a conversation that it goes on with."""
+    for item in talk.items:
+        if item["role"] == "tool":
+            item["_source"] = {"kind": "tool", "summary": ("look at the file " * 90)[:chars]}
+
+
+def test_what_a_client_notes_beside_its_messages_stops_no_compaction_unless_it_is_much() -> None:
+    with run_gateway(window=16_000) as (upstream, gateway):
+        talk, other = Talk("chat"), Talk("chat")
+        work(60, 300)(talk)
+        note_beside(talk, 40)
+        talk.send(gateway.url)
+        assert upstream.requests[-1].body != talk.build_body()
+        work(60, 300)(other)
+        note_beside(other, 1_500)
+        answer = other.send(gateway.url)
+        assert "the field '_source'" in answer.headers[HEADER]
+
+
 def test_what_was_changed_has_no_such_header_and_the_log_says_what_came_of_the_check(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

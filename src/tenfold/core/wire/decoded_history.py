@@ -149,7 +149,7 @@ class DecodedHistory(Struct, frozen=True):
         start = self._pick_checked_slices(len(items))[0].stop
         start = start if start < min(self.item_count, len(items)) - CHECKED_ITEMS else 0
         unread = [u for u in self.unread if u.index < kept_count] + find_unread_items(decoded, wire, kept_count)
-        refuse_unread(unread, len(items), wire, lambda: map(parse_value, raws))
+        refuse_unread(unread, len(items), wire, lambda: map(parse_value, raws), is_sent=True)
         return DecodedHistory(
             wire, len(items), len(messages), raws, messages, copies, ends, roles, wires, items, start, unread
         )

@@ -117,15 +117,20 @@ def _drop_pieces(lost: Sequence[tuple[str, str]], understood: set[str]) -> list[
 
 
 def refuse_unread(
-    unread: Sequence[UnreadMessage], count: int, wire: str, list_values: Callable[[], Iterable[object]]
+    unread: Sequence[UnreadMessage],
+    count: int,
+    wire: str,
+    list_values: Callable[[], Iterable[object]],
+    *,
+    is_sent: bool = False,
 ) -> None:
     """Raises `UnknownFormat` if too many of `count` messages have unread text. `list_values` lists these messages.
 
     `wire` names the wire or the format that they were read in. The error says what was seen, how much text would be
-    lost, and what the messages look like. A little text in fields beside understood parts is what a program notes for
-    itself.
+    lost, and what the messages look like. With `is_sent` they are what a provider is sent: a little text in fields
+    beside understood parts is then what a program notes for itself, and no model reads it.
     """
-    beside = sum(each.chars for each in unread if each.is_beside)
+    beside = sum(each.chars for each in unread if each.is_beside) if is_sent else 0
     sizes = (len(text) for value in list_values() for _, text in _iterate_texts(value))
     if beside and any(total * _LITTLE >= beside for total in accumulate(sizes)):
         unread = [each for each in unread if not each.is_beside]
