@@ -15,6 +15,7 @@ PLACES = {
     "kimi": (".kimi/sessions/0f1e/k1/context.jsonl", FILES["kimi"][1], "k1"),
     "kimi-code": (".kimi-code/sessions/wd_x/session_1/agents/main/wire.jsonl", FILES["kimi-code"][1], "session_1"),
     "copilot-cli": (".copilot/session-state/cop-1/events.jsonl", FILES["copilot"][1], "cop-1"),
+    "continue": (".continue/sessions/con1.json", FILES["continue-session"][1], "con1"),
 }
 
 

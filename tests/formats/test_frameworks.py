@@ -31,7 +31,18 @@ MEANINGS: dict[str, tuple[list[str], list[str], list[tuple[str, str, bool]]]] = 
     ),
     "pydantic-ai": USUAL,
     **dict.fromkeys(
-        ("adk", "openai-agents", "qwen-code", "kimi", "kimi-code", "goose", "atif", "mini-swe-agent", "copilot-cli"),
+        (
+            "adk",
+            "openai-agents",
+            "qwen-code",
+            "kimi",
+            "kimi-code",
+            "goose",
+            "atif",
+            "mini-swe-agent",
+            "copilot-cli",
+            "continue",
+        ),
         USUAL,
     ),
     "claude-stream": ([ASKED, "Look at the shed."], *USUAL[1:]),
@@ -116,3 +127,12 @@ def test_a_helper_of_copilot_cli_is_a_session_of_its_own() -> None:
     main, helper = read_data(start + said + helped + ended, file="cop-1/events.jsonl")
     assert (main.info.id, helper.info.parent) == ("cop-1", "cop-1")
     assert (len(list_messages([main])), len(list_messages([helper]))) == (1, 1)
+
+
+def test_what_was_attached_in_continue_is_not_the_users_and_its_thinking_is_the_models() -> None:
+    (session,) = read_data(FILES["continue-session"][1], file="f")
+    messages = list_messages([session])
+    assert [message.origin for message in messages] == ["harness", "human", "model", "model", "tool", "model"]
+    assert [entry.usage.prompt for entry in session.entries if isinstance(entry, MessageEntry) and entry.usage] == [
+        1884
+    ]

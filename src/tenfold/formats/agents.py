@@ -348,6 +348,81 @@ _NO_TIME = "1970-01-01T00:00:00.000Z"
 """Copilot CLI loads no line without a time."""
 
 
+# -- Continue ----------------------------------------------------------------------------------------------------------
+
+
+class Continue(RecordFormat):
+    """Reads and writes the sessions of Continue: objects with a `history`, in which an answer has its results."""
+
+    name = "continue"
+    paths = (("history",),)
+    session_keys = ("sessionId",)
+    id_key = ""
+    has_results = True
+    frame = (b'{"sessionId": "", "title": "", "history": [', b"]}\n")
+
+    def is_item(self, value: dict[str, Any]) -> bool:
+        """Looks for a message beside what Continue adds to it."""
+        return "role" in get_object(value, "message") and isinstance(value.get("contextItems"), list)
+
+    def parse(self, value: dict[str, Any]) -> Record:
+        """Parses a message: what was attached to it stands before it, and the results of its calls behind it."""
+        message = get_object(value, "message")
+        parts = parse_blocks(message.get("content"))
+        match message.get("role"):
+            case "assistant":
+                calls = [(call.get("id"), get_object(call, "function")) for call in list_objects(message, "toolCalls")]
+                made = [parse_call(id_, function.get("name"), function.get("arguments")) for id_, function in calls]
+                results = [_parse_tool_state(each) for each in list_objects(value, "toolCallStates")]
+                keys = ("prompt_tokens", "completion_tokens", "", "")
+                usage = build_usage(message.get("usage"), keys, get_object(message, "usage").get("model"))
+                return Record([make_answer([*parts, *made]), *filter(None, results)], usage)
+            case "thinking":
+                return Record(
+                    [make_answer([Thinking(get_text(make_answer(parts)), str(message.get("signature") or ""))])]
+                )
+            case "tool":
+                return Record([make_result(message.get("toolCallId"), "", message.get("content"))])
+            case role:
+                attached = [str(each.get("content") or "") for each in list_objects(value, "contextItems")]
+                shown = [Message("user", (Text(text),), "harness") for text in attached if text]
+                return Record([*shown, make_prompt(str(role), parts)])
+
+    def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """Renders messages as items, each result with the answer before it."""
+        out: list[dict[str, Any]] = []
+        for message in messages:
+            result = get_tool_result(message)
+            if result is not None and out and "toolCalls" in out[-1]["message"]:
+                states = out[-1].setdefault("toolCallStates", [])
+                output = [{"name": "", "description": "", "content": get_text(message)}]
+                status = "errored" if result.is_error else "done"
+                states.append({"toolCallId": result.call_id, "status": status, "output": output})
+                continue
+            text = get_text(message) if result is not None else "\n".join(list_texts(message))
+            said: dict[str, Any] = {"role": message.role, "content": text}
+            if result is not None:
+                said["toolCallId"] = result.call_id
+            if calls := get_tool_calls(message):
+                functions = [{"name": c.name, "arguments": dump_json(render_arguments(c)).decode()} for c in calls]
+                said["toolCalls"] = [
+                    {"id": call.id, "type": "function", "function": function}
+                    for call, function in zip(calls, functions, strict=True)
+                ]
+            out.append({"message": said, "contextItems": []})
+        return out
+
+
+def _parse_tool_state(state: Mapping[str, Any]) -> Message | None:
+    """Parses what became of a call, None while nothing has."""
+    output = state.get("output")
+    if not isinstance(output, list):
+        return None
+    texts = [str(each.get("content") or "") for each in list_objects(state, "output")]
+    name = get_object(get_object(state, "toolCall"), "function").get("name")
+    return make_result(state.get("toolCallId"), name, texts, is_error=state.get("status") in ("errored", "canceled"))
+
+
 # -- goose -------------------------------------------------------------------------------------------------------------
 
 

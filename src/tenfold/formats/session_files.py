@@ -17,7 +17,7 @@ from tenfold.core.wire import WIRES, detect_wire, parse_value, pydantic_ai
 from tenfold.core.wire.foreign_shapes import find_shape, has_shape
 from tenfold.core.wire.unread_text import find_unread_items, is_well_formed, refuse_unread
 from tenfold.errors import BadInput, UnknownFormat
-from tenfold.formats.agents import ClaudeStream, CodexStream, CopilotCli, GeminiCliStream, Goose, Kimi
+from tenfold.formats.agents import ClaudeStream, CodexStream, Continue, CopilotCli, GeminiCliStream, Goose, Kimi
 from tenfold.formats.aider import Aider
 from tenfold.formats.base import ExportItem, ParsedSession, SessionFormat
 from tenfold.formats.chatgpt import ChatGpt
@@ -102,6 +102,7 @@ _ALL_FORMATS: tuple[SessionFormat, ...] = (
     CodexStream(),
     GeminiCliStream(),
     CopilotCli(),
+    Continue(),
     ShareGpt(),
     Aider(),
     QwenCode(),

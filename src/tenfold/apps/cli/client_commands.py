@@ -107,9 +107,9 @@ def find(
 ) -> None:
     """Finds the sessions of coding agents on this machine.
 
-    It knows those of Claude Code, Codex, pi, gemini-cli, opencode, cline, Qwen Code, Kimi and Copilot CLI. The newest
-    comes first, and a star marks those of the current folder. `tenfold apply ID` compacts one of them where it lies,
-    and `tenfold import ID` stores it, so that it can be searched.
+    It knows those of Claude Code, Codex, pi, gemini-cli, opencode, cline, Qwen Code, Kimi, Continue and Copilot CLI.
+    The newest comes first, and a star marks those of the current folder. `tenfold apply ID` compacts one of them where
+    it lies, and `tenfold import ID` stores it, so that it can be searched.
     """
     here = Path.cwd()
     every = [each for each in find_on_this_machine(print_note) if not only_here or each.is_in(here)]
@@ -126,7 +126,7 @@ def find(
             "no session ran in this folder; `tenfold find` lists those of the other folders"
             if only_here
             else "no client keeps a session on this machine: Claude Code, Codex, pi, gemini-cli, opencode, cline, Qwen "
-            "Code, Kimi and Copilot CLI were looked for. `tenfold compact FILE` takes the file of a session, too"
+            "Code, Kimi, Continue and Copilot CLI were looked for. `tenfold compact FILE` takes the file of a session"
         )
         return
     ids, now = _shorten_ids([each.id for each in every]), get_current_time()

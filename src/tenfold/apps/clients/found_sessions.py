@@ -87,8 +87,9 @@ _COMMANDS = {
     "kimi": ("kimi", "--session"),
     "kimi-code": ("kimi", "--session"),
     "copilot-cli": ("copilot", "--resume"),
+    "continue": ("cn", "--fork"),
 }
-_ONLY_READ = ("qwen-code", "kimi", "kimi-code", "copilot-cli")
+_ONLY_READ = ("qwen-code", "kimi", "kimi-code", "copilot-cli", "continue")
 """The clients into whose sessions nothing is written."""
 
 
@@ -329,6 +330,16 @@ def _describe_copilot(path: Path, lines: list[Json]) -> _Described | None:
     return _Described(path.parent.name, str(context.get("cwd") or "") if isinstance(context, dict) else "")
 
 
+def _describe_continue(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - it is one object
+    about = _parse_or_none(path.read_bytes())
+    if not isinstance(about, dict) or not about.get("history"):
+        return None
+    title = about.get("title")
+    return _Described(
+        path.stem, str(about.get("workspaceDirectory") or ""), "" if title == "Untitled Session" else str(title or "")
+    )
+
+
 def _describe_cline(path: Path, lines: list[Json]) -> _Described | None:  # noqa: ARG001 - a file beside it tells
     id_ = path.name.removesuffix(".messages.json")
     about = _parse_or_none(meta.read_bytes()) if (meta := path.with_name(f"{id_}.json")).is_file() else None
@@ -406,6 +417,7 @@ _CLIENTS = (
         _describe_kimi_code,
         (_FilePlace("KIMI_CODE_HOME", ".kimi-code", "sessions/*/*/agents/main/wire.jsonl"),),
     ),
+    _Client("continue", _describe_continue, (_FilePlace("CONTINUE_GLOBAL_DIR", ".continue", "sessions/*.json"),)),
     _Client(
         "copilot-cli", _describe_copilot, (_FilePlace("COPILOT_HOME", ".copilot", "session-state/*/events.jsonl"),)
     ),
@@ -516,8 +528,11 @@ def _count_lines(data: bytes) -> int:
 
 def _count_items(data: bytes) -> int:
     value = _parse_or_none(data)
-    items = value.get("messages") if isinstance(value, dict) else value
-    return len(items) if isinstance(items, list) else 0
+    items = value.get("messages", value.get("history")) if isinstance(value, dict) else value
+    if not isinstance(items, list):
+        return 0
+    inner = (item.get(key) for item in items if isinstance(item, dict) for key in ("toolCallStates", "contextItems"))
+    return len(items) + sum(len(each) for each in inner if isinstance(each, list))  # those of Continue
 
 
 def _measure_files(path: Path) -> tuple[int, int]:
