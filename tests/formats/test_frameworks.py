@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tenfold.core.record.entry import CustomEntry, MessageEntry, get_message
@@ -136,3 +138,12 @@ def test_what_was_attached_in_continue_is_not_the_users_and_its_thinking_is_the_
     assert [entry.usage.prompt for entry in session.entries if isinstance(entry, MessageEntry) and entry.usage] == [
         1884
     ]
+
+
+@pytest.mark.parametrize("value", [1.5, 0, True, "green", ["green"], {"colour": "green"}])
+def test_a_tool_of_bedrock_may_return_any_json_value(value: object) -> None:
+    use = {"toolUse": {"toolUseId": "c1", "name": "look", "input": {}}}
+    result = {"toolResult": {"toolUseId": "c1", "content": [{"json": value}]}}
+    says = [{"role": "user", "content": [{"text": ASKED}]}, {"role": "assistant", "content": [use]}]
+    data = json.dumps([*says, {"role": "user", "content": [result]}]).encode()
+    assert get_text(list_messages(read_data(data, file="f"))[-1]) in (json.dumps(value), "green")

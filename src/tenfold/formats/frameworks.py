@@ -92,7 +92,8 @@ def _parse_converse_result(block: Mapping[str, Any]) -> Message | None:
         return None
     result = get_object(block, "toolResult")
     output = [each.get("json", each) for each in list_objects(result, "content")]
-    content = output[0] if len(output) == 1 and "text" not in output[0] else output
+    is_value = len(output) == 1 and not (isinstance(output[0], dict) and "text" in output[0])
+    content = output[0] if is_value else output
     return make_result(result.get("toolUseId"), "", content, is_error=result.get("status") == "error")
 
 
