@@ -6,6 +6,7 @@ docs/formats/agents.md describes the mapping. The streams hold what the agent di
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +203,6 @@ class GeminiCliStream(RecordFormat):
     session_keys = ("session_id",)
     id_key = ""
     frame = (b"", b"\n")
-    has_pieces = True
 
     def is_item(self, value: dict[str, Any]) -> bool:
         """Looks for the line that begins a stream, or one with a call or its result."""
@@ -211,17 +211,24 @@ class GeminiCliStream(RecordFormat):
             kind in ("tool_use", "tool_result") and "tool_id" in value
         )
 
-    def get_answer_id(self, value: Mapping[str, Any]) -> str:
-        """Returns the same for all that the model wrote: what follows each other is one answer."""
-        return "answer" if value.get("type") == "tool_use" or value.get("role") == "assistant" else ""
+    def add_items(self, draft: SessionDraft, items: Sequence[JsonItem], file: str, source: LineFile | None) -> None:
+        """Adds the messages. Pieces of an answer that follow each other are one item, joined at once: they are many."""
+        joined: list[JsonItem] = []
+        for is_piece, group in groupby(items, lambda item: _is_gemini_piece(item.get_object(file))):
+            if not is_piece:
+                joined += group
+                continue
+            first, *rest = group
+            raw = first.raw + b"".join(item.lead + item.raw for item in rest)
+            pieces = [item.value for item in (first, *rest)]
+            joined.append(replace(first, raw=raw, value=first.value | {"type": "answer", "pieces": pieces}))
+        super().add_items(draft, joined, file, source)
 
     def parse(self, value: dict[str, Any]) -> Record:
-        """Parses a line to a message, a piece of an answer, a call or a result."""
+        """Parses an answer, a message or a result."""
         kind, error = value.get("type"), get_object(value, "error")
-        if kind == "tool_use":
-            return Record(
-                [make_answer([parse_call(value.get("tool_id"), value.get("tool_name"), value.get("parameters"))])]
-            )
+        if kind == "answer":
+            return Record([make_answer(_join_gemini_pieces(list_objects(value, "pieces")))])
         if kind == "tool_result":
             output, is_error = value.get("output") or error.get("message"), value.get("status") == "error"
             return Record([make_result(value.get("tool_id"), "", output, is_error=is_error)])
@@ -229,10 +236,7 @@ class GeminiCliStream(RecordFormat):
             return Record([Message("user", (Text(str(value.get("message") or "")),), "harness")])
         if kind != "message":
             return Record(kind=str(kind))
-        parts = parse_blocks(value.get("content"))
-        return Record(
-            [make_answer(parts) if value.get("role") == "assistant" else make_prompt(str(value.get("role")), parts)]
-        )
+        return Record([make_prompt(str(value.get("role")), parse_blocks(value.get("content")))])
 
     def render(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """Renders messages as lines."""
@@ -251,6 +255,25 @@ class GeminiCliStream(RecordFormat):
                 for call in get_tool_calls(message)
             ]
         return out
+
+
+def _is_gemini_piece(value: Mapping[str, Any]) -> bool:
+    kind = value.get("type")
+    return kind == "tool_use" or (kind == "message" and value.get("role") == "assistant")
+
+
+def _join_gemini_pieces(pieces: Sequence[Mapping[str, Any]]) -> list[Part]:
+    """Parses pieces of an answer: texts that follow each other are one text, as the model wrote it bit by bit."""
+    parts: list[Part] = []
+    for is_call, group in groupby(pieces, lambda piece: piece.get("type") == "tool_use"):
+        if is_call:
+            parts += [parse_call(each.get("tool_id"), each.get("tool_name"), each.get("parameters")) for each in group]
+            continue
+        contents = [each.get("content") for each in group]
+        texts = [content for content in contents if isinstance(content, str)]
+        parts += parse_blocks("".join(texts))
+        parts += [part for content in contents if not isinstance(content, str) for part in parse_blocks(content)]
+    return parts
 
 
 # -- GitHub Copilot CLI -----------------------------------------------------------------------------------------------

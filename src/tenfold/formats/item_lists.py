@@ -223,13 +223,11 @@ class ItemListFormat(SessionFormat, Protocol):
 class RecordFormat(ItemListFormat, Protocol):
     """A list of items that each mean the same wherever they stand.
 
-    `id_key` and `parent_key` name an item's own id and that of its parent. With `has_pieces` the texts of an answer's
-    items are one text, as the model wrote it bit by bit.
+    `id_key` and `parent_key` name an item's own id and that of its parent.
     """
 
     id_key: str = "id"
     parent_key: str = ""
-    has_pieces: bool = False
 
     def parse(self, value: dict[str, Any]) -> Record:
         """Says what an item means. Raises `UnknownRole` with the role that it saw."""
@@ -278,8 +276,7 @@ class RecordFormat(ItemListFormat, Protocol):
         if not record.messages:
             draft.add_custom(record.kind or "unknown", native)
         elif is_next and len(record.messages) == 1 and isinstance(draft.newest_entry, MessageEntry):
-            more = replace(record.messages[0], native=native)
-            draft.extend_newest(more, record.usage, joins_texts=self.has_pieces)
+            draft.extend_newest(replace(record.messages[0], native=native), record.usage)
         else:
             has_more = len(record.messages) > 1  # the results of an answer, behind it
             messages = share_bytes(record.messages, native, f"{item.number}.{item.place}")

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tenfold.core.record.entry import BranchSummary, CustomEntry, Entry, MessageEntry, Setting, Usage
-from tenfold.core.record.message import Message, NativeBytes, Text, get_tool_calls, get_tool_result
+from tenfold.core.record.message import Message, NativeBytes, get_tool_calls, get_tool_result
 from tenfold.errors import BadInput
 from tenfold.formats.base import ParsedSession
 from tenfold.store.base import SessionInfo
@@ -177,11 +177,8 @@ class SessionDraft:
             keys.append(key)
         return keys
 
-    def extend_newest(self, message: Message, usage: Usage | None = None, *, joins_texts: bool = False) -> None:
-        """Extends the newest entry, an answer, by a message that continues it. The bytes must follow directly.
-
-        With `joins_texts` a text goes on with the one before.
-        """
+    def extend_newest(self, message: Message, usage: Usage | None = None) -> None:
+        """Extends the newest entry, an answer, by a message that continues it. The bytes must follow directly."""
         newest = self._entries[-1]
         assert isinstance(newest, MessageEntry)
         usage = self._check_usage(usage)
@@ -189,16 +186,10 @@ class SessionDraft:
         assert old is not None
         assert new is not None
         native = replace(old, body=old.body + new.lead + new.body)
-        parts = list(newest.message.parts)
-        for part in self._with_tool_name(message).parts:
-            before = parts[-1] if parts and joins_texts else None
-            if isinstance(before, Text) and isinstance(part, Text):
-                parts[-1] = Text(before.text + part.text)
-            else:
-                parts.append(part)
+        parts = (*newest.message.parts, *self._with_tool_name(message).parts)
         self._entries[-1] = replace(
             newest,
-            message=replace(newest.message, parts=tuple(parts), native=native),
+            message=replace(newest.message, parts=parts, native=native),
             usage=usage or newest.usage,
             source_id=self._source_id or newest.source_id,
         )

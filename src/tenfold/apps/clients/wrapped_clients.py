@@ -81,6 +81,12 @@ class WrappedClient(Struct, frozen=True, kw_only=True):
 
 
 _RUN = "run through this command, see docs/clients.md"
+_OPENCODE_DEFAULTS = (
+    DefaultAddress("provider.openai.options.baseURL", "/v1"),
+    DefaultAddress("provider.anthropic.options.baseURL", "/v1"),
+    DefaultAddress("provider.google.options.baseURL", "/v1beta"),
+)
+"""Those of opencode, and of Kilo, which was made from it."""
 CLIENTS: Sequence[WrappedClient] = (
     WrappedClient(
         names=("claude", "@anthropic-ai/claude-code"),
@@ -128,11 +134,7 @@ CLIENTS: Sequence[WrappedClient] = (
         ),
         content_variable="OPENCODE_CONFIG_CONTENT",
         places=("provider.*.options.baseURL",),
-        defaults=(
-            DefaultAddress("provider.openai.options.baseURL", "/v1"),
-            DefaultAddress("provider.anthropic.options.baseURL", "/v1"),
-            DefaultAddress("provider.google.options.baseURL", "/v1beta"),
-        ),
+        defaults=_OPENCODE_DEFAULTS,
         delivery="text variable",
         handle=("OPENCODE_CONFIG_CONTENT",),
         evidence=_RUN,
@@ -153,11 +155,7 @@ CLIENTS: Sequence[WrappedClient] = (
         ),
         content_variable="KILO_CONFIG_CONTENT",
         places=("provider.*.options.baseURL",),
-        defaults=(
-            DefaultAddress("provider.openai.options.baseURL", "/v1"),
-            DefaultAddress("provider.anthropic.options.baseURL", "/v1"),
-            DefaultAddress("provider.google.options.baseURL", "/v1beta"),
-        ),
+        defaults=_OPENCODE_DEFAULTS,
         delivery="text variable",
         handle=("KILO_CONFIG_CONTENT",),
         evidence="run through this command by hand (7.7.9), with a provider of its configuration",
