@@ -75,6 +75,14 @@ def search(text: str) -> None:
     assert session.search("needle")
 
 
+def read_pieces(text: str) -> object:
+    """Reads an answer as Gemini CLI prints it, in very many lines."""
+    pieces = [text[at : at + 4] for at in range(0, len(text), 4)]
+    lines = [{"type": "init", "session_id": "s"}]
+    lines += [{"type": "message", "role": "assistant", "content": piece, "delta": "true"} for piece in pieces]
+    return read_data("\n".join(map(json.dumps, lines)).encode(), file="f")
+
+
 WORKS: dict[str, Work] = {
     "facts of a command": lambda text: list(extract_facts(enumerate(run(text)))),
     "facts of an edit": lambda text: list(extract_facts(enumerate(run(text, "edit", '{"path": "a.py"}')))),
@@ -88,6 +96,7 @@ WORKS: dict[str, Work] = {
     "search": search,
     "compaction of a result": compact_result,
     "compaction of words": compact_words,
+    "an answer in pieces": read_pieces,
 }
 
 
